@@ -1,4 +1,4 @@
-"""The agents of a run, as they are given: texts, or Python objects; and what is set for all of them."""
+"""The agents of a run, given as texts or as Python objects, and the settings that apply to all of them."""
 
 from __future__ import annotations
 
@@ -18,131 +18,140 @@ from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.specs import parse
 
 T = TypeVar("T")
-_OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
-"""What is set for the models of agents: it has no effect on a system that brings its own."""
+_MODEL_OPTIONS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
+"""Options for the models of agents: they have no effect on a system that brings its own model."""
 
 
 def agent_texts(given: object) -> list[tuple[str, str | None]]:
-    """Agents as texts, each with the name it is given for tables, or ``None``.
+    """Return agents as texts, each with its name for tables, or ``None``.
 
     Args:
         given: a text, a Python object (a graph, a function: see docs/how-to/own-system.md), several of these, or a
             mapping of names to them.
 
     Raises:
-        UserError: a name that is too long.
+        UserError: a name is too long.
     """
     names: list[str | None] = []
     if isinstance(given, Mapping):
-        names, each = [str(name) for name in given], list(given.values())
+        names, agents = [str(name) for name in given], list(given.values())
     elif isinstance(given, Iterable) and isinstance(given, Sequence | set | frozenset) and not isinstance(given, str):
-        each = list(given)
+        agents = list(given)
     else:
-        each = [given]
-    objects = [one for one in each if not isinstance(one, str)]
-    places: list[str] = []
+        agents = [given]
+    objects = [agent for agent in agents if not isinstance(agent, str)]
+    object_texts: list[str] = []
     if objects:
-        places = give(objects)
-    pairs = [split_alias(one) if isinstance(one, str) else (places.pop(0), None) for one in each]
+        object_texts = give(objects)
+    pairs = [split_alias(agent) if isinstance(agent, str) else (object_texts.pop(0), None) for agent in agents]
     return [(text, names[number] if names else alias) for number, (text, alias) in enumerate(pairs)]
 
 
 def asks_ours(agent: str) -> bool:
-    """Whether an agent asks the models that ragrounds is given: every one that ships does, and a system of one's own
-    that takes its context."""
+    """Return True if an agent asks the models of ragrounds, as every built-in agent does, and a user's system that
+    takes its context.
+    """
     return asks_our_models(open_agent(agent).card)
 
 
 def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
-    """A request whose agents' texts hold what it sets for systems of the user's own; and the agents that it is without,
-    as a replay does not hold what they ask while they are opened: the text that was given → why.
+    """Add the request's settings for users' systems to the agents' texts.
 
     Args:
         request: what is to be run, and how.
-        tell: gets what is ignored for which agents.
+        tell: function that gets a message on options that are ignored for some agents.
+
+    Returns:
+        The new request, and the agents that are missing from it, with the error of each: agents whose load-time calls
+        are missing from the journal in a replay.
 
     Raises:
-        UserError: something is set that has no effect on any of the agents, or of another form; or an object of this
-            process is to be run by others.
-        NotReplayed: a replay does not hold what the agents ask while they are opened, and none is left.
+        UserError: an option has no effect on any of the agents, or cannot be parsed; or an object of this process is to
+            be run by other processes.
+        NotReplayed: the load-time calls of all agents are missing from the journal.
     """
     if not request.agents or not any(
         ":" in text or text.endswith((".py", ".json")) or ".toml" in text for text in request.agents
     ):
-        if option := _of_own(request):
-            raise _for_nobody(option, request.agents or ("direct",))
+        if option := _foreign_option(request):
+            raise _option_without_effect(option, request.agents or ("direct",))
         return request, {}
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
-    missed: dict[str, NotReplayed] = {}
-    cards = _held(request.agents, lambda text: read_card(parse(text).name), missed)
+    missing_agents: dict[str, NotReplayed] = {}
+    cards = _inspect_agents(request.agents, lambda text: read_card(parse(text).name), missing_agents)
     foreign = [text for text, card in cards.items() if is_foreign(card)]
-    if (option := _of_own(request)) and not foreign:
-        raise _for_nobody(option, request.agents)
-    here = [text for text in foreign if text.startswith(f"{HERE}:")]
+    if (option := _foreign_option(request)) and not foreign:
+        raise _option_without_effect(option, request.agents)
+    local = [text for text in foreign if text.startswith(f"{HERE}:")]
     if request.python and foreign and all(map(reason_here, (cards[text] for text in foreign))):
-        why = reason_here(cards[foreign[0]])
-        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {why}.")
-    if here and not request.alone:
+        reason = reason_here(cards[foreign[0]])
+        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {reason}.")
+    if local and not request.alone:
         raise UserError(
-            f"{here[0]} is an object of this process, which workers cannot use: put it into a module or a file, and "
+            f"{local[0]} is an object of this process, which workers cannot use: put it into a module or a file, and "
             "give it as module:NAME or ./FILE.py:NAME."
         )
-    if here:
-        tell(f"Only this session has the source, so `runs resume` cannot start it: {', '.join(here)}.")
-    made = {}
+    if local:
+        tell(f"Only this session has the source, so `runs resume` cannot start it: {', '.join(local)}.")
+    new_texts = {}
     for text, card in cards.items():
-        made[text] = with_tables(text, config, context) if text in foreign else text
+        new_texts[text] = with_tables(text, config, context) if text in foreign else text
         if text in foreign and not reason_here(card):
-            made[text] = with_process(made[text], request.python or "", request.in_process)
+            new_texts[text] = with_process(new_texts[text], request.python or "", request.in_process)
         if text in foreign and request.model is not None and card.model_field:
-            made[text] = with_model(made[text], card, request.model)
-    cards = _held(made, lambda text: open_agent(made[text]).card, missed)
-    asks = _held(cards, lambda text: asks_our_models(cards[text]), missed)
-    opened = {made[text]: cards[text] for text in asks}
-    own = [made[text] for text, ours in asks.items() if not ours]
-    set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
-    apart = [text for text in own if not opened[text].model_field]
-    said = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
-    if set_ and apart and len(own) == len(opened):
+            new_texts[text] = with_model(new_texts[text], card, request.model)
+    cards = _inspect_agents(new_texts, lambda text: open_agent(new_texts[text]).card, missing_agents)
+    uses_our_models = _inspect_agents(cards, lambda text: asks_our_models(cards[text]), missing_agents)
+    opened = {new_texts[text]: cards[text] for text in uses_our_models}
+    foreign_texts = [new_texts[text] for text, ours in uses_our_models.items() if not ours]
+    set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]
+    without_model_field = [text for text in foreign_texts if not opened[text].model_field]
+    option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
+    if set_ and without_model_field and len(foreign_texts) == len(opened):
         raise UserError(
-            f"{said} has no effect on {', '.join(apart)}: its own code sets the model. Leave it out, or set in its "
+            f"{option_names} has no effect on {', '.join(without_model_field)}: its own code sets the model. Leave it "
+            "out, or set in its "
             'file which field takes a model: model_field = "config.model".'
         )
-    if set_ and apart:
+    if set_ and without_model_field:
         verb = "are" if len(set_) > 1 else "is"
-        tell(f"{said} {verb} ignored for {', '.join(apart)}: its own code sets the model.")
-    if request.corpus and len(own) == len(opened):
-        raise UserError(f"--corpus has no effect on {', '.join(own)}: its own code searches. Leave it out.")
-    if request.corpus and own:
-        tell(f"--corpus is ignored for {', '.join(own)}: its own code searches.")
-    agents = tuple(made[text] for text in request.agents if text not in missed)
-    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False), missed
+        tell(f"{option_names} {verb} ignored for {', '.join(without_model_field)}: its own code sets the model.")
+    if request.corpus and len(foreign_texts) == len(opened):
+        raise UserError(f"--corpus has no effect on {', '.join(foreign_texts)}: its own code searches. Leave it out.")
+    if request.corpus and foreign_texts:
+        tell(f"--corpus is ignored for {', '.join(foreign_texts)}: its own code searches.")
+    agents = tuple(new_texts[text] for text in request.agents if text not in missing_agents)
+    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False), missing_agents
 
 
-def _held(texts: Iterable[str], find: Callable[[str], T], missed: dict[str, NotReplayed]) -> dict[str, T]:
-    """What is found of each agent, which opens it; those that a replay misses are kept apart in `missed`.
+def _inspect_agents(
+    texts: Iterable[str], find: Callable[[str], T], missing_agents: dict[str, NotReplayed]
+) -> dict[str, T]:
+    """Apply `find` to every agent and return the results by text.
+
+    Agents that cannot be replayed are added to `missing_agents`.
 
     Raises:
-        NotReplayed: it misses all of them.
+        NotReplayed: none of the agents can be replayed.
     """
-    found: dict[str, T] = {}
+    results: dict[str, T] = {}
     for text in texts:
         try:
-            found[text] = find(text)
-        except NotReplayed as why:
-            missed[text] = why
-    if missed and not found:
-        raise next(iter(missed.values()))
-    return found
+            results[text] = find(text)
+        except NotReplayed as error:
+            missing_agents[text] = error
+    if missing_agents and not results:
+        raise next(iter(missing_agents.values()))
+    return results
 
 
-def _of_own(request: RunArguments) -> str:
-    """An option that is set and is for systems of one's own; empty: none is."""
+def _foreign_option(request: RunArguments) -> str:
+    """Return an option that is set and applies only to users' systems; empty if none is set."""
     set_ = (name for name in ("config", "context", "python", "in_process") if getattr(request, name))
     return next((f"--{name.replace('_', '-')}" for name in set_), "")
 
 
-def _for_nobody(option: str, agents: Sequence[str]) -> UserError:
+def _option_without_effect(option: str, agents: Sequence[str]) -> UserError:
     return UserError(
         f"{option} is for your own systems, such as ./mine.py:graph, and has no effect on {', '.join(agents)}. "
         "Built-in agents are set in their text: direct_cot[key=value]. See `ragrounds list agents`."
@@ -150,15 +159,15 @@ def _for_nobody(option: str, agents: Sequence[str]) -> UserError:
 
 
 def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
-    """Agents as text, with a retriever where they search and name none.
+    """Add a retriever to the texts of agents that search and name none.
 
     Raises:
-        UserError: none of them does.
+        UserError: no agent changes by it.
     """
-    made = tuple(with_retriever(agent, retriever) for agent in agents)
-    if made == tuple(agents):
+    new_texts = tuple(with_retriever(agent, retriever) for agent in agents)
+    if new_texts == tuple(agents):
         raise UserError(
             f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} "
             "not search, or has its own retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
         )
-    return made
+    return new_texts

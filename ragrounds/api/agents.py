@@ -1,4 +1,4 @@
-"""What answers questions: agents, the state machines behind them, and the prompts that they send."""
+"""Agents that answer questions, their state machines, and the prompts that they send."""
 
 from __future__ import annotations
 
@@ -30,88 +30,88 @@ from ragrounds.prompts.loader import PromptFolder
 
 
 class AgentDetails(Struct, frozen=True, kw_only=True):
-    """What an agent is made of."""
+    """Parts of an agent."""
 
     agent: str
-    """Its canonical text, without what equals the card: what names it in commands, tables and fingerprints."""
+    """Canonical text, without values that equal the card's: the name in commands, tables and fingerprints."""
     parameters: Mapping[str, Value]
-    """All of them, as they are set."""
+    """All parameters, with their values."""
     card: Card
     package: str = ""
-    """The package, with its version, that adds it; empty: it ships, or is a file of the user's."""
+    """Package, with its version, that adds the agent; empty if the agent is built in or is a user's file."""
     sources: Mapping[str, Setting] = {}
-    """What a profile sets of it, each with its source."""
+    """Values that a profile sets, each with its source."""
     published: PublishedRun | None = None
-    """What the profile says beside it, for the model that was named: sampling and scorer."""
+    """Further settings of the profile for the given model: sampling and scorer."""
 
 
 class GraphDetails(Struct, frozen=True, kw_only=True):
-    """A state machine."""
+    """State machine."""
 
     graph: str
     about: str
-    """What it does, the paper it follows, and where it differs."""
+    """Description of what it does, the paper it follows, and its deviations."""
     tree: str
-    """As a tree for the terminal."""
+    """Tree for the terminal."""
     mermaid: str
-    """In Mermaid, for documents."""
+    """Mermaid source, for documents."""
 
 
 def list_agents() -> dict[str, Card]:
-    """The agents by name, with what their files say: those that ship, then those of installed packages."""
+    """Return the cards of all agents by name: built-in agents first, then those of installed packages."""
     return {**{name: read_card(name) for name in names()}, **installed_agents()}
 
 
 def agent_package(name: str) -> str:
-    """The package, with its version, that adds an agent; empty: it ships, or is a file of the user's."""
+    """Return the package, with its version, that adds an agent; empty if the agent is built in or is a user's file."""
     return AGENTS.origin(name)
 
 
 def describe_agent(agent: str, *, profile: str | None = None, model: str | None = None) -> AgentDetails:
-    """What ``name[key=value,…]`` is made of.
+    """Return the parts of the agent ``name[key=value,…]``.
 
     Args:
         agent: the agent.
         profile: a paper's profile; its values become part of the agent's text.
-        model: the model that it would be asked with: profiles set contexts by the model.
+        model: the model that the agent would use: profiles set context sizes by the model.
 
     Raises:
-        UserError: an unknown agent, parameter or profile; names the nearest.
+        UserError: the agent, a parameter or the profile is unknown; the message names the nearest.
     """
-    found, named = open_agent(settled(agent, profile, model)), profile_of(agent)
-    chosen = named.name if named else profile
+    opened, own_profile = open_agent(settled(agent, profile, model)), profile_of(agent)
+    profile_name = own_profile.name if own_profile else profile
     return AgentDetails(
-        agent=found.spec,
-        parameters=dict(found.parameters),
-        card=found.card,
-        package=agent_package(found.name),
-        sources=sources(agent, chosen, model),
-        published=published(chosen, model or "") if chosen else None,
+        agent=opened.spec,
+        parameters=dict(opened.parameters),
+        card=opened.card,
+        package=agent_package(opened.name),
+        sources=sources(agent, profile_name, model),
+        published=published(profile_name, model or "") if profile_name else None,
     )
 
 
 def list_profiles() -> list[Profile]:
-    """The papers' profiles, by name: what each sets, with its sources."""
+    """Return the papers' profiles, by name: the values that each sets, with their sources."""
     return all_profiles()
 
 
 def describe_profile(name: str) -> Profile:
-    """A paper's profile.
+    """Return a paper's profile.
 
     Raises:
-        UserError: there is none of that name; names the nearest.
+        UserError: the profile is unknown; the message names the nearest.
     """
     return read_profile(name)
 
 
 def trust_agent(file: str) -> list[str]:
-    """Say yes to the code that an agent's file names, as it is now: it is run without a question from then on.
+    """Trust the current code that an agent's file names: it is run without a question from then on.
 
     Returns:
-        The import paths of that code; none: the file names no code.
+        The import paths of that code; empty if the file names no code.
 
     Raises:
-        UserError: no such file, or not an agent's; or the yes cannot be written down.
+        UserError: the file does not exist or is not an agent's, or the trust cannot be recorded.
     """
     if not file.endswith(".toml"):
         raise UserError(f"{file!r} is not an agent's file: expected PATH.toml.")
@@ -122,39 +122,39 @@ def trust_agent(file: str) -> list[str]:
 
 
 def list_graphs() -> dict[str, str]:
-    """The built-in graphs by name, each with the first line of what its file says."""
+    """Return the built-in graphs by name, each with the first line of its description."""
     return {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
 
 
 def describe_graph(name: str) -> GraphDetails:
-    """The state machine of a graph, of an agent, or of ``./mine.py:build``.
+    """Return the state machine of a graph, of an agent, or of ``./mine.py:build``.
 
     Raises:
-        UserError: there is none of that name, or it cannot be built.
+        UserError: the name is unknown, or the graph cannot be built.
     """
-    found = graph_name(name)
-    if place.is_place(found):
-        built, about = drawable(found), place.about_place(found).summary
+    graph = graph_name(name)
+    if place.is_place(graph):
+        built, about = drawable(graph), place.about_place(graph).summary
     else:
-        built, about = catalogue.build(found), catalogue.about(found)
-    with guarded(f"Drawing {found}"):
-        return GraphDetails(graph=found, about=about, tree=diagram.tree(built), mermaid=diagram.mermaid(built))
+        built, about = catalogue.build(graph), catalogue.about(graph)
+    with guarded(f"Drawing {graph}"):
+        return GraphDetails(graph=graph, about=about, tree=diagram.tree(built), mermaid=diagram.mermaid(built))
 
 
 def list_prompts() -> list[str]:
-    """The names of the prompts."""
+    """Return the names of the prompts."""
     return PromptFolder().names()
 
 
 def prompt_text(name: str, language: str = "en") -> str:
-    """A prompt's text in a language (``en`` or ``zh``), with its places to fill.
+    """Return a prompt's text in a language (``en`` or ``zh``), with its placeholders.
 
     Raises:
-        UserError: there is no such prompt; names the nearest.
+        UserError: the prompt is unknown; the message names the nearest.
     """
     return PromptFolder().source(name, language)
 
 
 def prompt_form(name: str) -> str:
-    """What replaces ``$form`` in a judge's prompt: the verdict that is asked for; empty: it has none."""
+    """Return the text that replaces ``$form`` in a judge's prompt: the format of its verdict; empty if it has none."""
     return asked_form(name)

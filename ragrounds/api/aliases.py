@@ -1,6 +1,6 @@
-"""Names of their own for systems, as ``GPT-3.5 + RAG``: how they are given, and which run has which.
+"""Custom names of systems, as ``GPT-3.5 + RAG``: how they are written, and which run has which name.
 
-A name is shown in tables, pictures and frames. It is no part of what a run is: another name asks nobody again.
+A name is shown in tables, pictures and frames. It is no part of a run's identity: no call is repeated after a rename.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name, run_among
 from ragrounds.evals.store.store import Store
 
-_AS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
+_ALIAS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def split_alias(text: str) -> tuple[str, str | None]:
-    """An agent's text and the name it is given: ``direct as "No search"``. ``None``: it is given none.
+    """Return an agent's text and its name: ``direct as "No search"``. The name is ``None`` if it has none.
 
     Raises:
-        UserError: a name that is too long.
+        UserError: the name is too long.
     """
-    found = _AS.search(text)
-    if found is None:
+    match = _ALIAS.search(text)
+    if match is None:
         return text, None
-    quoted = found["quoted"]
-    return text[: found.start()], _checked(found["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
+    quoted = match["quoted"]
+    return text[: match.start()], _check_name(match["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
 
 
 def parse_names(given: Iterable[str]) -> dict[str, str]:
-    """The values of ``--as``, each ``RUN=NAME``: what names a run → the name it is given.
+    """Parse the values of ``--as``, each ``RUN=NAME``, and return names by run reference.
 
     Raises:
-        UserError: a value of another form, or one run twice.
+        UserError: a value has another form, or a run is named twice.
     """
     names: dict[str, str] = {}
     for text in given:
-        run, equals, name = _divided(text)
+        run, equals, name = _split_at_equals(text)
         if not equals or not run.strip():
             raise UserError(f"--as {text!r}: expected RUN=NAME, such as 'direct=No search'.")
         if names.setdefault(run.strip(), name.strip()) != name.strip():
@@ -48,92 +48,94 @@ def parse_names(given: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _divided(text: str) -> tuple[str, str, str]:
-    """A text at its first equals sign that stands in no brackets and no quotes."""
+def _split_at_equals(text: str) -> tuple[str, str, str]:
+    """Split a text at its first equals sign outside brackets and quotes."""
     depth, quoted = 0, False
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         if letter == '"':
             quoted = not quoted
         elif not quoted:
             depth += (letter == "[") - (letter == "]")
             if letter == "=" and depth <= 0:
-                return text[:place], letter, text[place + 1 :]
+                return text[:index], letter, text[index + 1 :]
     return text, "", ""
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if len(" ".join(name.split())) > LONGEST_NAME:
         raise UserError(f"The name {name[:40]!r}… has {len(name):,} characters; at most {LONGEST_NAME} are shown.")
     return one_name(name)
 
 
 def check_names(names: Mapping[str, str], option: str = "--as") -> dict[str, str]:
-    """Names as they are shown, where each stands for one system.
+    """Check that names are valid and that each belongs to one system, and return them.
 
     Args:
-        names: what is named → its name.
-        option: how they were given.
+        names: system → its name.
+        option: option that set the names.
 
     Raises:
-        UserError: one name for two, or one that is too long.
+        UserError: two systems have the same name, or a name is too long.
     """
-    shown = {system: _checked(name) for system, name in names.items()}
+    checked = {system: _check_name(name) for system, name in names.items()}
     owners: dict[str, str] = {}
-    for system, name in shown.items():
+    for system, name in checked.items():
         if name and owners.setdefault(name, system) != system:
             raise UserError(f"{option} gives the name {name!r} to both {owners[name]} and {system}: names must differ.")
-    return shown
+    return checked
 
 
 def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Run id → what it is called, for those of the runs that have a name: given now, or kept in the store.
+    """Return the names of those runs that have one, by run id. A name that is given now replaces the stored one.
 
     Args:
-        store: where names are kept.
-        runs: that are shown together.
-        given: what names one of them (an id, the beginning of one, an agent's text) → a name; an empty one: it is shown
-            by its agent's text.
+        store: store of the names.
+        runs: runs that are shown together.
+        given: reference to a run (an id, the beginning of one, an agent's text) → name; if empty, the run is shown by
+            its agent's text.
 
     Raises:
-        UserError: something that names none or several of the runs; one name for two of them.
+        UserError: a reference matches none or several of the runs, or two runs get the same name.
     """
-    kept, wanted = kept_names(store.engine), dict[str, str]()
+    stored, requested = kept_names(store.engine), dict[str, str]()
     for reference, name in (given or {}).items():
-        run = run_among(reference, runs, "--as", kept)
-        if wanted.setdefault(run.id, name) != name:
+        run = run_among(reference, runs, "--as", stored)
+        if requested.setdefault(run.id, name) != name:
             raise UserError(f"--as gives the run {run.id} two names.")
-    names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)
+    names = {run.id: stored[run.id] for run in runs if run.id in stored} | check_names(requested)
     return {run: name for run, name in names.items() if name}
 
 
 def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]:
-    """Run id, and the text of an agent that one of the runs alone has → name; names that two runs have are left out."""
-    agents, called = Counter(run.agent for run in runs), Counter(names.values())
-    own = {run.id: names[run.id] for run in runs if run.id in names and called[names[run.id]] == 1}
-    return own | {run.agent: own[run.id] for run in runs if run.id in own and agents[run.agent] == 1}
+    """Return names by run id, and by the text of every agent that only one run has.
+
+    Names that two runs share are left out.
+    """
+    agents, name_counts = Counter(run.agent for run in runs), Counter(names.values())
+    distinct = {run.id: names[run.id] for run in runs if run.id in names and name_counts[names[run.id]] == 1}
+    return distinct | {run.agent: distinct[run.id] for run in runs if run.id in distinct and agents[run.agent] == 1}
 
 
 def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: Sequence[str | None]) -> None:
-    """Keep what the planned runs are called: as they were named now, else as their agents' files say; a run of which
-    neither says anything keeps the name that it has.
+    """Store the names of planned runs: the given name, else the name in the agent's file, else the stored name is kept.
 
     Args:
-        store: where they are kept.
+        store: store of the names.
         planned_runs: the runs.
-        given: for each the name that it was given now; empty: it is to have none; ``None``: none was given. None at
-            all: no agent was named.
+        given: the name of each run; empty to remove its name, ``None`` if it was not given. An empty sequence if no
+            agent was named.
     """
     names = {}
-    for planned, own in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
-        name = _of_card(planned) if own is None else own
+    for planned, given_name in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
+        name = _card_name(planned) if given_name is None else given_name
         if name is not None:
             names[planned.run.id] = name
     if names:
         keep_names(store.engine, names)
 
 
-def _of_card(planned: PlannedRun) -> str | None:
-    """What the agent's file calls it, with what its text sets differently."""
+def _card_name(planned: PlannedRun) -> str | None:
+    """Return the name in the agent's file, with the parameters that the agent's text changes."""
     name = planned.agent.card.alias
     if not name:
         return None

@@ -1,4 +1,4 @@
-"""Which long answer is better: stored runs against each other, by judges and by people."""
+"""Arenas: stored runs' long answers compared in pairs by judges and by people."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _RULES = "The rules of an arena"
 
 
 class ArenaArguments(Struct, frozen=True):
-    """Who plays, before which judges, by which rules, and how it is carried out."""
+    """Systems, judges and rules of an arena, and how it is played."""
 
     runs: arguments.Runs
     judges: arguments.Judges = ()
@@ -105,47 +105,49 @@ class ArenaArguments(Struct, frozen=True):
 
 
 class ArenaStand(Result, frozen=True, kw_only=True):
-    """An arena: its ratings, its judges, its costs."""
+    """Arena with its ratings, its judges and its costs."""
 
     report: ArenaReport
     settings: Settings
-    """Where it is."""
+    """Settings that lead to the arena's store."""
 
     def draw(self, console: Console, *, full: bool = False) -> None:
-        """Print who is ahead, the ratings, who won; `full`: each axis, the judges, what it cost, every note."""
+        """Print the leaders, the ratings and the wins; with `full` also each axis, the judges, costs, and every
+        note.
+        """
         print_report(self.report, console, full=full)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """The ratings on each axis, by its name."""
+        """Return the ratings on each axis, by its name."""
         return {
             axis.axis: PictureMaker(partial(rating_forest, self.report, axis), f"ratings are withheld: {axis.withheld}")
             for axis in self.report.axes
         }
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The ratings, and what the judges said."""
+        """Return the frames of ratings and of judgements."""
         return (RATINGS, MATCHES)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A part for each axis; the matches come from the store."""
+        """Yield a part for each axis; the matches are read from the store."""
         if frame is RATINGS:
             yield (list(_rating_rows(self.report, axis)) for axis in self.report.axes)
             return
         with open_store(self.settings) as store:
-            kept = ArenaStore(store)
-            yield iter([list(_match_rows(kept, self.report.arena))])
+            arenas = ArenaStore(store)
+            yield iter([list(_match_rows(arenas, self.report.arena))])
 
 
 class PlayedArena(ArenaStand, frozen=True, kw_only=True):
-    """What came of :func:`arena`."""
+    """Result of :func:`arena`."""
 
     ended: str
-    """Why it played no further."""
+    """Reason why no more matches were played."""
     made: int
-    """Model calls that were made."""
+    """Number of model calls that were made."""
     reused: int
-    """Model calls that were answered from the journal."""
+    """Number of model calls that were answered from the journal."""
 
 
 def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:
@@ -159,25 +161,30 @@ def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:
         yield (report.id, axis.axis, system[row.system], *figures, axis.matches, None, row.system)
 
 
-def _match_rows(kept: ArenaStore, arena: Arena) -> Iterator[Row]:
+def _match_rows(arenas: ArenaStore, arena: Arena) -> Iterator[Row]:
     words = {"1": "first", "2": "second", "=": "tie"}
-    for one in kept.judgements(kept.add(arena)):
-        for axis, letter in zip(arena.parts[one.part], one.outcomes, strict=False):
-            names = (arena.judges[one.judge], axis.name, arena.names[one.first], arena.names[one.second])
-            yield (arena.id, one.number, one.question_id, *names, words.get(letter), one.how)
+    for judgement in arenas.judgements(arenas.add(arena)):
+        for axis, letter in zip(arena.parts[judgement.part], judgement.outcomes, strict=False):
+            names = (
+                arena.judges[judgement.judge],
+                axis.name,
+                arena.names[judgement.first],
+                arena.names[judgement.second],
+            )
+            yield (arena.id, judgement.number, judgement.question_id, *names, words.get(letter), judgement.how)
 
 
 @takes(ArenaArguments)
 def arena(given: ArenaArguments) -> PlayedArena:
     """Play stored runs' long answers against each other. Answers are never generated again; the same call resumes.
 
-    `max_cost` is for the arena in all, `max_total_tokens` and `max_time` for this call.
+    `max_cost` applies to the whole arena, `max_total_tokens` and `max_time` to this call.
 
         rr.arena(["direct", "vanilla_rag[top_k=8]"], judges="openai:gpt-4o-mini", max_cost=5).to_pandas("ratings")
 
     Raises:
-        UserError: an unknown run, judge, axis or schedule; runs that cannot play.
-        Interrupted: Ctrl-C; what was judged is kept.
+        UserError: a run, judge, axis or schedule is unknown, or runs cannot play.
+        Interrupted: Ctrl-C; finished judgements are stored.
     """
     settings = chosen_settings(given.settings, given.home)
     failing = failure_limit(given.fail_after)
@@ -192,16 +199,16 @@ def arena(given: ArenaArguments) -> PlayedArena:
             least=given.min_matches,
             confidence=given.confidence,
         )
-        kept, recorded = ArenaStore(store), StoreJournal(store, given.journal)
+        arenas, recorded = ArenaStore(store), StoreJournal(store, given.journal)
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
-                with _shown(renamed(arena, names), given.progress) as hear:
+                with _match_display(renamed(arena, names), given.progress) as listener:
                     player = ArenaPlayer(
                         arena,
                         lineup,
                         judges,
-                        kept,
+                        arenas,
                         recorded,
                         PromptFolder(),
                         concurrency=given.concurrency or settings.concurrency,
@@ -209,29 +216,31 @@ def arena(given: ArenaArguments) -> PlayedArena:
                         max_tokens=given.max_total_tokens,
                         max_seconds=given.max_time,
                         fail_after=failing,
-                        listener=hear,
+                        listener=listener,
                     )
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(kept, arena, lineup, replicates=given.resamples, names=names)
+        report = arena_report(arenas, arena, lineup, replicates=given.resamples, names=names)
     return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
 
 
 @contextmanager
-def _shown(arena: Arena, progress: bool | None) -> Iterator[Callable[[FinishedMatch], None]]:
-    """What shows every match that ends: a table that is drawn anew on the terminal, a line in a notebook's cell."""
+def _match_display(arena: Arena, progress: bool | None) -> Iterator[Callable[[FinishedMatch], None]]:
+    """Yield a function that shows every finished match: a live table on the terminal, or a line in a notebook's
+    cell.
+    """
     if progress is False or (progress is None and not (in_notebook() or on_terminal())):
         yield lambda finished: None
     elif in_notebook():
         cell, counts = NotebookCell(), LiveArena(arena)
 
-        def hear(finished: FinishedMatch) -> None:
-            """Count a match that ended; say it anew where the last line is old enough."""
+        def show(finished: FinishedMatch) -> None:
+            """Count a finished match and refresh the line if the last refresh is old enough."""
             counts.count(finished)
             cell.show([Text(counts.line())], counts.line())
 
-        yield hear
+        yield show
         cell.show([Text(counts.line())], counts.line(), at_once=True)
     else:
         with LiveArena.opened(arena) as observe:
@@ -240,14 +249,14 @@ def _shown(arena: Arena, progress: bool | None) -> Iterator[Callable[[FinishedMa
 
 @takes(ArenaArguments)
 def estimate(given: ArenaArguments) -> Sequence[PlayEstimate]:
-    """How many calls an arena takes, and about what it costs. Nobody is asked.
+    """Estimate the number of calls of an arena and its cost. No model is asked.
 
     Raises:
         UserError: as :func:`arena`.
     """
-    chosen = chosen_settings(given.settings, given.home)
-    with opened_runs(given.runs, chosen) as (store, _):
-        arena, lineup, opened = _arena(store, given, run_names(given.runs), chosen, "replay")
+    settings = chosen_settings(given.settings, given.home)
+    with opened_runs(given.runs, settings) as (store, _):
+        arena, lineup, opened = _arena(store, given, run_names(given.runs), settings, "replay")
         return estimate_play(arena, lineup, opened)
 
 
@@ -287,26 +296,26 @@ def _arena(
 
 
 class StoredArena(Struct, frozen=True):
-    """An arena of the store with the answers that play in it."""
+    """Arena of the store with the answers that play in it."""
 
     kept: ArenaStore
     arena: Arena
     lineup: Lineup
     store: Store
     runs: Sequence[Run]
-    """Those that play."""
+    """Runs that play."""
 
 
 @contextmanager
 def stored_arena(reference: str = "", settings: Settings | None = None) -> Iterator[StoredArena]:
-    """An arena while the block lasts, by its id or the beginning of it; nothing named: the newest.
+    """Open an arena by its id or the beginning of it; by default the newest.
 
     Raises:
-        UserError: no such arena, or its runs have other answers now than when it was played.
+        UserError: the arena is unknown, or its runs have other answers now than when it was played.
     """
     with open_store(settings or user_settings()) as store:
-        kept = ArenaStore(store)
-        arena = kept.arena(reference)
+        arenas = ArenaStore(store)
+        arena = arenas.arena(reference)
         runs = [system.run for system in arena.systems if system.run]
         has_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
         lineup = gather_lineup(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
@@ -315,31 +324,31 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
                 f"The runs of {arena.id} have different answers than when it was played. Play them again: `ragrounds "
                 "arena play` starts a new arena; unchanged pairs come from the journal."
             )
-        yield StoredArena(kept, arena, lineup, store, store.named(runs))
+        yield StoredArena(arenas, arena, lineup, store, store.named(runs))
 
 
 class Voting(Struct, frozen=True, kw_only=True):
-    """A person's votes in an arena: the pairs to be shown, and what is kept of them."""
+    """Votes of a person in an arena: the pairs to be shown, and the stored votes."""
 
     kept: ArenaStore
     arena: Arena
     lineup: Lineup
     voter: str
     axes: tuple[str, ...]
-    """That are asked for, in this order."""
+    """Axes to vote on, in this order."""
 
     def ballots(self) -> Iterator[Ballot]:
-        """Pairs that judges have judged and this voter has not seen, in random order, without names."""
+        """Yield pairs that judges have judged and this voter has not seen, in random order, without names."""
         number = self.kept.add(self.arena)
         played = combine_judgements(self.arena, self.kept.judgements(number))
         yield from ballots(self.arena, self.lineup, played, self.kept.votes(number), self.voter)
 
     def keep(self, ballot: Ballot, axis: str, outcome: str) -> None:
-        """Write a vote; it is on the disk when this returns.
+        """Write a vote; it is on the disk when this method returns.
 
         Args:
             ballot: the pair.
-            axis: what was compared.
+            axis: the compared axis.
             outcome: ``first`` (the left answer), ``second``, ``tie`` or ``skip``.
         """
         self.kept.add_votes(self.kept.add(self.arena), [ballot.vote(self.voter, axis, outcome)])
@@ -349,23 +358,23 @@ class Voting(Struct, frozen=True, kw_only=True):
 def voting(
     reference: str = "", voter: str = "human", axes: Sequence[str] = (), settings: Settings | None = None
 ) -> Iterator[Voting]:
-    """Vote in an arena while the block lasts, by its id or the beginning of it; nothing named: the newest.
+    """Open the votes of a person in an arena, by its id or the beginning of it; by default the newest.
 
     Args:
         reference: the arena.
-        voter: who votes.
-        axes: only these; none: all of the arena.
+        voter: name of the voter.
+        axes: axes to vote on; if empty, all axes of the arena.
 
     Raises:
-        UserError: an axis that the arena does not have, or as :func:`stored_arena`.
+        UserError: the arena has no such axis, or as :func:`stored_arena`.
     """
-    with stored_arena(reference, settings) as found:
-        names = [axis.name for axis in found.arena.axes]
+    with stored_arena(reference, settings) as stored:
+        names = [axis.name for axis in stored.arena.axes]
         for axis in axes:
             if axis not in names:
-                raise unknown("axis", axis, names, f"ragrounds arena show {quote(found.arena.id)}")
-        chosen = tuple(axes or names)
-        yield Voting(kept=found.kept, arena=found.arena, lineup=found.lineup, voter=voter, axes=chosen)
+                raise unknown("axis", axis, names, f"ragrounds arena show {quote(stored.arena.id)}")
+        axis_names = tuple(axes or names)
+        yield Voting(kept=stored.kept, arena=stored.arena, lineup=stored.lineup, voter=voter, axes=axis_names)
 
 
 def show_arena(
@@ -375,26 +384,26 @@ def show_arena(
     names: Mapping[str, str] = MappingProxyType({}),
     settings: Settings | None = None,
 ) -> ArenaStand:
-    """An arena: ratings, judges, costs. No model is asked.
+    """Return the report of an arena: ratings, judges, costs. No model is asked.
 
     Args:
-        reference: the arena's id or the beginning of it; empty: the newest.
-        resamples: of the bootstrap.
+        reference: the arena's id or the beginning of it; if empty, the newest.
+        resamples: number of bootstrap resamples.
         names: as for :func:`arena`.
-        settings: ``None``: the user's.
+        settings: by default the user's.
 
     Raises:
         UserError: as :func:`stored_arena`.
     """
-    chosen = settings or user_settings()
-    with stored_arena(reference, chosen) as found:
-        called = names_of(found.store, found.runs, names)
-        report = arena_report(found.kept, found.arena, found.lineup, replicates=resamples, names=called)
-        return ArenaStand(report=report, settings=chosen)
+    used_settings = settings or user_settings()
+    with stored_arena(reference, used_settings) as stored:
+        names_by_run = names_of(stored.store, stored.runs, names)
+        report = arena_report(stored.kept, stored.arena, stored.lineup, replicates=resamples, names=names_by_run)
+        return ArenaStand(report=report, settings=used_settings)
 
 
 def list_arenas(settings: Settings | None = None) -> list[Arena]:
-    """The arenas of the store."""
+    """Return the arenas of the store."""
     with open_store(settings or user_settings()) as store:
         return ArenaStore(store).arenas()
 
@@ -403,10 +412,10 @@ def remove_arena(reference: str, settings: Settings | None = None) -> Arena:
     """Remove an arena with its judgements and votes; recorded calls stay.
 
     Raises:
-        UserError: no such arena, or several.
+        UserError: the arena is unknown, or the reference matches several.
     """
     with open_store(settings or user_settings()) as store:
-        kept = ArenaStore(store)
-        arena = kept.arena(reference)
-        kept.remove(arena)
+        arenas = ArenaStore(store)
+        arena = arenas.arena(reference)
+        arenas.remove(arena)
     return arena

@@ -1,8 +1,9 @@
-"""The arguments of a public function as one record: its keywords in Python, the options of its command, their help,
-what is checked of them, and what is kept with a run.
+"""The arguments of a public function as one record.
 
-A field says by its type and an :class:`Arg` all that these need. :func:`takes` makes the function of the record, with
-the record's own signature, so that an editor knows every keyword.
+The record defines the function's keywords in Python, the options of its command, their help, the checks of their
+values, and which of them are stored with a run. All of this follows from a field's type and its :class:`Arg`.
+:func:`takes` turns a function of the record into one with the record's own signature, so that editors know every
+keyword.
 """
 
 from __future__ import annotations
@@ -27,29 +28,32 @@ R = TypeVar("R")
 
 
 class Arg(Struct, frozen=True):
-    """What is said of one argument."""
+    """Description of one argument."""
 
     help: str
-    """For Python and the command alike; the name of another argument stands in backticks."""
+    """Help text for Python and the command; names of other arguments are in backticks."""
     least: float | None = None
-    """Its least value."""
+    """Minimum value."""
     most: float | None = None
     option: str = ""
-    """The option of the command, where it is not the argument's name; ``-``: there is none; without a dash: it is an
-    argument."""
+    """Option of the command if it is not the argument's name; ``-`` if the command has none; an argument if it has no
+    dash.
+    """
     short: str = ""
-    """The option's one-letter name."""
+    """One-letter name of the option."""
     group: str = ""
-    """The heading that the option stands under."""
+    """Heading of the option in the help."""
     metavar: str = ""
-    """What stands for its value, where the option's name does not say it."""
+    """Placeholder of the value in the help, if the option's name does not explain it."""
     many: bool = False
-    """Whether the option may be repeated."""
+    """True if the option may be repeated."""
     duration: bool = False
-    """Whether the option takes ``90s``, ``2h`` …"""
+    """True if the option takes ``90s``, ``2h`` …"""
     hidden: bool = False
     kept: bool = False
-    """Whether it is kept with a run, which resumes by it: it says what a run is, or how its server is reached."""
+    """True if the value is stored with a run and used to resume it: it is part of the run's identity, or of how its
+    server is reached.
+    """
 
 
 WHAT = "What is run"
@@ -131,72 +135,77 @@ Confirmed = Annotated[bool, Arg("Do not ask for confirmation.", option="--yes", 
 
 @cache
 def described(record: type[Struct]) -> dict[str, tuple[Any, Arg]]:
-    """The arguments of a record: its type and what is said of it."""
+    """Return the type and the description of each argument of a record."""
     hints = get_type_hints(record, include_extras=True)
     return {field.name: get_args(hints[field.name])[:2] for field in fields(record)}
 
 
 def option_name(name: str, said: Arg) -> str:
-    """The option of an argument."""
+    """Return the option of an argument."""
     return said.option or f"--{name.replace('_', '-')}"
 
 
 def words_of(kind: Any) -> tuple[str, ...]:
-    """The words that an argument may be, where its type says them."""
-    return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+    """Return the allowed words of an argument, if its type lists them."""
+    return next((get_args(candidate) for candidate in (kind, *get_args(kind)) if get_origin(candidate) is Literal), ())
 
 
 def check(given: Struct) -> None:
-    """Check what each argument says of its values.
+    """Check the values of a record against the descriptions of its arguments.
 
     Raises:
-        UserError: one is no number, too small, or none of the known words.
+        UserError: a value is no number, out of range, or none of the allowed words.
     """
-    for name, (kind, said) in described(type(given)).items():
-        value, option = getattr(given, name), option_name(name, said)
+    for name, (kind, argument) in described(type(given)).items():
+        value, option = getattr(given, name), option_name(name, argument)
         numbered = int in get_args(kind)
         if (words := words_of(kind)) and value is not None and not (numbered and isinstance(value, int)):
             one_of(option, value, (*words, "a number") if numbered else words)
-        if said.least is not None and value is not None and value not in words:
+        if argument.least is not None and value is not None and value not in words:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"{option} {value!r} is no number.")
-            if not value >= said.least:
-                raise UserError(f"{option} {value:g} is too small; expected {said.least:g} or more.")
-            if said.most is not None and value > said.most:
-                raise UserError(f"{option} {value:g} is too large; expected {said.most:g} at most.")
+            if not value >= argument.least:
+                raise UserError(f"{option} {value:g} is too small; expected {argument.least:g} or more.")
+            if argument.most is not None and value > argument.most:
+                raise UserError(f"{option} {value:g} is too large; expected {argument.most:g} at most.")
 
 
 def takes(record: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:
-    """A function of a record as one of the record's fields: keywords that there are not are refused with the nearest.
+    """Turn a function of a record into a function of the record's fields.
 
-    @takes(RunArguments)
-    def run(given: RunArguments) -> RunResult: ...
+    Unknown keywords are refused with the nearest.
+
+        @takes(RunArguments)
+        def run(given: RunArguments) -> RunResult: ...
     """
 
-    def made(function: Callable[[A], R]) -> Callable[P, R]:
-        known = described(record)
+    def decorate(function: Callable[[A], R]) -> Callable[P, R]:
+        described_arguments = described(record)
         signature = inspect.signature(record)
-        plain = [one.replace(annotation=known[name][0]) for name, one in signature.parameters.items()]
+        plain = [
+            parameter.replace(annotation=described_arguments[name][0])
+            for name, parameter in signature.parameters.items()
+        ]
 
         @wraps(function)
-        def call(*given: P.args, **named: P.kwargs) -> R:
-            for name in named:
+        def call(*positional: P.args, **keywords: P.kwargs) -> R:
+            for name in keywords:
                 if name not in signature.parameters:
                     raise TypeError(
                         f"{function.__name__}() has no argument {name!r}.{nearest(name, list(signature.parameters))}"
                     )
-            filled = record(*given, **named)
+            filled = record(*positional, **keywords)
             check(filled)
             return function(filled)
 
         result = inspect.signature(function).return_annotation
         call.__signature__ = inspect.Signature(plain, return_annotation=result)  # type: ignore[attr-defined]
         lines = "".join(
-            fill(f"{name}: {said.help}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12) + "\n"
-            for name, (_, said) in known.items()
+            fill(f"{name}: {argument.help}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12) + "\n"
+            for name, (_, argument) in described_arguments.items()
         )
         text, raises, rest = (function.__doc__ or "").partition("    Raises:")
         call.__doc__ = f"{text.rstrip()}\n\n    Args:\n{lines}\n{raises}{rest}"
         return call
 
-    return made
+    return decorate

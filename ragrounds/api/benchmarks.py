@@ -1,4 +1,4 @@
-"""A benchmark as a notebook reads it: its questions with what is right, its card, its frame."""
+"""A benchmark for notebooks: its questions with the right answers, its card, its frame."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from ragrounds.ui.text import safe
 
 
 class LoadedBenchmark(Result, frozen=True, kw_only=True):
-    """A benchmark's questions."""
+    """Benchmark with its questions."""
 
     benchmark: Benchmark
 
     @property
     def name(self) -> str:
-        """Its canonical name."""
+        """Return the canonical name."""
         return self.benchmark.name
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """The questions in their order."""
+        """Return the questions in their order."""
         return self.benchmark.questions
 
     @property
     def golds(self) -> Mapping[str, Gold]:
-        """Question id → what is right."""
+        """Return the right answers by question id."""
         return self.benchmark.golds
 
     def __len__(self) -> int:
         return len(self.benchmark)
 
     def draw(self, console: Console) -> None:
-        """Print how many questions each of its datasets has."""
+        """Print how many questions each dataset of the benchmark has."""
         counts = self.benchmark.counts
         table = TextTable(
             key="benchmark",
@@ -54,29 +54,29 @@ class LoadedBenchmark(Result, frozen=True, kw_only=True):
         print_table(table, console)
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The questions."""
+        """Return the frame of questions."""
         return (QUESTIONS,)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A row for each question."""
+        """Yield a row for each question."""
         yield iter(
             [
                 [
                     (
-                        one.id,
-                        one.benchmark,
-                        one.kind,
-                        one.text,
-                        msgspec.json.encode(one.options).decode() if one.options else None,
-                        self.golds[one.id].answer,
-                        one.group or None,
-                        one.cluster or None,
-                        one.split,
-                        one.language,
-                        question_metadata(one),
+                        question.id,
+                        question.benchmark,
+                        question.kind,
+                        question.text,
+                        msgspec.json.encode(question.options).decode() if question.options else None,
+                        self.golds[question.id].answer,
+                        question.group or None,
+                        question.cluster or None,
+                        question.split,
+                        question.language,
+                        question_metadata(question),
                     )
-                    for one in self.questions
+                    for question in self.questions
                 ]
             ]
         )
@@ -91,18 +91,18 @@ def benchmark(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> LoadedBenchmark:
-    """The questions of a benchmark, with what is right.
+    """Load the questions of a benchmark, with the right answers.
 
         rr.benchmark("sample").to_pandas()
 
     Args:
         name: a benchmark by name, or FAMILY:PATH.
-        limit, per_dataset, seed: only so many in all or of each dataset, drawn by the seed as :func:`run` draws them.
-        home, settings: the folder of registered benchmarks, and all settings; ``None``: the user's.
+        limit, per_dataset, seed: sample so many questions in all or of each dataset, by the seed, as :func:`run` does.
+        home, settings: the folder of registered benchmarks, and all settings; by default the user's.
 
     Raises:
-        UserError: an unknown benchmark, or files that cannot be read.
+        UserError: the benchmark is unknown, or its files cannot be read.
     """
-    chosen = chosen_settings(settings, home)
-    loaded = load(name, chosen.home)
+    used_settings = chosen_settings(settings, home)
+    loaded = load(name, used_settings.home)
     return LoadedBenchmark(benchmark=select(loaded, limit=limit, seed=seed, per_dataset=per_dataset))

@@ -1,4 +1,4 @@
-"""What there is to choose from: retrievers with the cards of dense ones and of rerankers, scorers, analyses."""
+"""The available choices: retrievers with the cards of dense ones and of rerankers, scorers, analyses."""
 
 from __future__ import annotations
 
@@ -15,86 +15,91 @@ from ragrounds.tools.retriever import RETRIEVERS, Retriever, retrievers
 
 
 class AnalysisDetails(Struct, frozen=True, kw_only=True):
-    """What an analysis shows."""
+    """Description of an analysis."""
 
     name: str
     summary: str
-    """One line, with the paper's figure or table that it follows."""
+    """Summary in one line, with the paper's figure or table that it follows."""
     needs: str
-    """What the runs must have."""
+    """Requirements of the runs."""
     package: str
-    """The package, with its version, that adds it; empty: it ships, or the user named it by import path."""
+    """Package, with its version, that adds the analysis; empty if it is built in, or was named by its import path."""
 
 
 class ScorerDetails(Struct, frozen=True, kw_only=True):
-    """What a scorer says of itself."""
+    """Description of a scorer."""
 
     name: str
-    """What its scores are stored under."""
+    """Name under which scores are stored."""
     summary: str
     method: str
-    """As it is written in the methods paragraph of a report."""
+    """Description for the methods paragraph of a report."""
     unit: str
-    """``percent``: shares from 0 to 1, shown times 100. Any other: values are shown as they are."""
+    """Unit of the values.
+
+    ``percent`` is for shares from 0 to 1, shown times 100. Values in any other unit are shown unchanged.
+    """
     direction: str
-    """Which values are better: ``higher`` or ``lower``."""
+    """Direction of better values: ``higher`` or ``lower``."""
     kinds: tuple[str, ...]
-    """The kinds of question that it is for."""
+    """Kinds of question that the scorer is for."""
     needs: str
-    """What must be named before it can score: a judge, an embedder, a file; empty: nothing."""
+    """Requirement that must be named before it can score: a judge, an embedder, a file; empty if it needs nothing."""
     package: str
-    """As of an analysis."""
+    """Package, as for an analysis."""
 
 
 class RetrieverList(Struct, frozen=True, kw_only=True):
-    """All that can be searched with."""
+    """List of everything that can search."""
 
     retrievers: tuple[Retriever, ...]
     cards: tuple[tuple[RetrieverCard, str], ...]
-    """Of dense retrievers and rerankers, each with what is missing to use it here and now; empty: nothing."""
+    """Cards of dense retrievers and rerankers, each with its missing requirement; empty if nothing is missing here."""
     analysers: tuple[str, ...]
-    """Of bm25: how text becomes words."""
+    """Analysers of bm25, which turn text into words."""
 
 
 def list_analyses() -> list[AnalysisDetails]:
-    """The analyses by name, those of installed packages too."""
-    return [_analysis(one) for one in analyses().values()]
+    """Return the analyses by name, including those of installed packages."""
+    return [_describe_analysis(analysis) for analysis in analyses().values()]
 
 
 def describe_analysis(name: str) -> AnalysisDetails:
-    """What an analysis shows, by its name or its import path.
+    """Return the description of an analysis by its name or import path.
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: the analysis is unknown; the message names the nearest.
     """
-    return _analysis(find_analysis(name))
+    return _describe_analysis(find_analysis(name))
 
 
-def _analysis(one: Analysis[AnalysisRecord]) -> AnalysisDetails:
-    return AnalysisDetails(name=one.name, summary=one.summary, needs=one.needs, package=ANALYSES.origin(one.name))
+def _describe_analysis(analysis: Analysis[AnalysisRecord]) -> AnalysisDetails:
+    return AnalysisDetails(
+        name=analysis.name, summary=analysis.summary, needs=analysis.needs, package=ANALYSES.origin(analysis.name)
+    )
 
 
 def list_scorers() -> list[ScorerDetails]:
-    """The scorers by name: those that ship, and those of installed packages."""
-    return [_scorer(one) for one in all_scorers().values()]
+    """Return the scorers by name: built-in ones, and those of installed packages."""
+    return [_describe_scorer(scorer) for scorer in all_scorers().values()]
 
 
 def describe_scorer(name: str) -> ScorerDetails:
-    """What a scorer says of itself, by its name or its import path (``package.module:NAME``).
+    """Return the description of a scorer by its name or import path (``package.module:NAME``).
 
     Raises:
-        UserError: there is none; names the nearest.
+        UserError: the scorer is unknown; the message names the nearest.
     """
-    return _scorer(SCORERS.named(name))
+    return _describe_scorer(SCORERS.named(name))
 
 
-def _scorer(one: ScorerRecord) -> ScorerDetails:
-    own = {name: getattr(one, name) for name in ("name", "summary", "method", "unit", "direction", "needs")}
-    return ScorerDetails(**own, kinds=tuple(one.kinds), package=SCORERS.origin(one.name))
+def _describe_scorer(scorer: ScorerRecord) -> ScorerDetails:
+    fields = {name: getattr(scorer, name) for name in ("name", "summary", "method", "unit", "direction", "needs")}
+    return ScorerDetails(**fields, kinds=tuple(scorer.kinds), package=SCORERS.origin(scorer.name))
 
 
 def list_retrievers() -> RetrieverList:
-    """Retrievers and cards, those of installed packages too, with what is missing for each."""
+    """Return retrievers and cards, including those of installed packages, with the missing requirement of each."""
     return RetrieverList(
         retrievers=tuple(retrievers().values()),
         cards=tuple((card, missing(card)) for card in cards().values()),
@@ -103,11 +108,11 @@ def list_retrievers() -> RetrieverList:
 
 
 def describe_retriever(name: str) -> dict[str, object]:
-    """What a retriever or a card is, what it takes, and what is missing for it here, as its own fields; by its name or
-    its import path (``package.module:NAME``).
+    """Return the fields of a retriever or a card, with its parameters and its missing requirement, by its name or
+    import path (``package.module:NAME``).
 
     Raises:
-        UserError: there is none of that name; names the nearest.
+        UserError: the name is unknown; the message names the nearest.
     """
     described = cards()
     if name in described and name not in RETRIEVERS.shipped():

@@ -1,4 +1,4 @@
-"""Stored runs against each other: figures with their intervals, claims, what it cost, analyses, the report."""
+"""Comparison of stored runs: figures with their intervals, claims, costs, analyses, the report."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ from ragrounds.ui.tables.run_tables import ledger_table
 from ragrounds.ui.tables.text_tables import print_table
 
 MOST_SENT = 18_000_000
-"""Bytes of a report that a mail of 25 MB still takes, a third of which is its encoding."""
-_COSTS = {"full_price": "cost_uncached", "paid": "cost_paid"}
+"""Size in bytes of a report that still fits into a mail of 25 MB, a third of which is its encoding."""
+_COST_MEASURES = {"full_price": "cost_uncached", "paid": "cost_paid"}
 
 
 Severity = Annotated[
@@ -68,40 +68,40 @@ Severity = Annotated[
 
 
 class CompareResult(ComparisonResult, frozen=True, kw_only=True):
-    """A comparison, and the claims that were checked on it."""
+    """Comparison, and the claims that were checked on it."""
 
     claims: tuple[ClaimVerdict, ...]
     scorers: tuple[str, ...] = ()
-    """The scorers that were asked for; none: the headline's and those beside it."""
+    """Requested scorers; if empty, the headline and those next to it."""
     harm: AnalysisResult | None = None
-    """What wrong and missing answers cost, where their costs were given."""
+    """Costs of wrong and missing answers, if they were given."""
 
     def draw(self, console: Console, *, full: bool = False) -> None:
-        """Print the comparison, and what wrong and missing answers cost where their costs were given."""
+        """Print the comparison, and the costs of wrong and missing answers if they were given."""
         super().draw(console, full=full)
         if self.harm:
             print_table(analysis_table(self.harm.table), console)
 
     def by_scorers(self) -> tuple[str, ...]:
-        """The scorers that were asked for."""
+        """Return the requested scorers."""
         return self.scorers
 
     @property
     def decision(self) -> Decision:
-        """Whether all claims hold: ``fails`` where one fails, ``undecided`` where one is undecided."""
+        """Return the joint decision on all claims: ``fails`` if one fails, ``undecided`` if one is undecided."""
         return all_hold([claim.decision for claim in self.claims])
 
 
 class LedgerView(Result, frozen=True, kw_only=True):
-    """What runs cost, and what is not in these sums yet."""
+    """Costs of runs, and the calls that are not part of them yet."""
 
     ledger: Ledger
     unfinished: Unfinished
-    """Recorded calls of attempts that were broken off."""
+    """Recorded calls of attempts that were interrupted."""
     place: str
-    """Where the store is."""
+    """Location of the store."""
     repriced: RepricedCalls | None = None
-    """What prices given later have changed; ``None``: none were."""
+    """Calls whose prices were changed; ``None`` if none were."""
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
@@ -111,12 +111,12 @@ class LedgerView(Result, frozen=True, kw_only=True):
         print_table(ledger_table(self.ledger), console)
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The lines."""
+        """Return the frame of the ledger."""
         return (LEDGER,)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """The lines as rows."""
+        """Yield the lines as rows."""
         yield iter([[self._row(line) for line in self.ledger.lines]])
 
     def _row(self, line: LedgerLine) -> Row:
@@ -126,15 +126,15 @@ class LedgerView(Result, frozen=True, kw_only=True):
 
 
 class AnalysedRuns(Result, frozen=True, kw_only=True):
-    """What an analysis found in runs."""
+    """Result of an analysis of runs."""
 
     result: AnalysisResult
     names: Mapping[str, str] = MappingProxyType({})
-    """A run's id, or an agent's text → what it is called."""
+    """Run id or agent's text → name."""
 
     @property
     def shown(self) -> AnalysisResult:
-        """The result as it is drawn: with the systems' names."""
+        """Return the result with the systems' names."""
         return with_names(self.result, self.names)
 
     def draw(self, console: Console) -> None:
@@ -142,14 +142,14 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
         print_analysis(self.shown, console)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """The picture of the analysis."""
+        """Return the picture of the analysis."""
         return {self.result.name: PictureMaker(lambda: self.shown.picture)}
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The table, with the columns of this analysis; a figure is followed by the ends of its interval."""
+        """Return the table with the columns of this analysis; a figure is followed by the ends of its interval."""
         table, columns = self.result.table, list[Column]()
-        for place, name in enumerate(table.columns):
-            cells = [row[place] for row in table.rows]
+        for index, name in enumerate(table.columns):
+            cells = [row[index] for row in table.rows]
             words = any(isinstance(cell, str) for cell in cells)
             columns.append(Column(name, type="text" if words else "real"))
             if any(isinstance(cell, Figure) for cell in cells):
@@ -158,19 +158,19 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """The rows of the table."""
+        """Yield the rows of the table."""
         rows: Part = []
         for row in self.result.table.rows:
-            named: dict[str, object] = {}
+            cells: dict[str, object] = {}
             for name, cell in zip(self.result.table.columns, row, strict=True):
                 if isinstance(cell, Figure):
-                    named |= {name: cell.value, f"{name} low": cell.low, f"{name} high": cell.high}
+                    cells |= {name: cell.value, f"{name} low": cell.low, f"{name} high": cell.high}
                 else:
-                    named[name] = cell
+                    cells[name] = cell
             kinds = {column.name: column.type for column in frame.columns}
             rows.append(
                 tuple(
-                    None if named.get(name) is None else str(named[name]) if kinds[name] == "text" else named[name]
+                    None if cells.get(name) is None else str(cells[name]) if kinds[name] == "text" else cells[name]
                     for name in frame.names
                 )
             )
@@ -178,7 +178,7 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
 
 
 class _Compared(Struct, frozen=True, kw_only=True):
-    """How runs are set against each other."""
+    """Options of a comparison of runs."""
 
     scorers: Annotated[
         str | Sequence[str],
@@ -204,7 +204,7 @@ class _Compared(Struct, frozen=True, kw_only=True):
 
 
 class CompareArguments(_Compared, frozen=True):
-    """Which runs are compared, and how."""
+    """Runs to compare, and options of the comparison."""
 
     runs: arguments.Runs
     claims: Annotated[
@@ -224,51 +224,54 @@ def compare(given: CompareArguments) -> CompareResult:
         rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
 
     Raises:
-        UserError: an unknown run, scorer, cost or claim; runs that cannot be compared.
+        UserError: a run, scorer, cost or claim is unknown, or runs cannot be compared.
     """
-    wanted, chosen = texts(given.scorers), chosen_settings(given.settings, given.home)
-    frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
-    with opened_runs(_some(given.runs, given.baseline), chosen) as (store, found):
-        found, comparison = _compared(store, found, given)
+    scorers, settings = texts(given.scorers), chosen_settings(given.settings, given.home)
+    frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
+    with opened_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
+        runs, comparison = _compared(store, runs, given)
         checked: list[ClaimVerdict] = []
-        if asked := texts(given.claims):  # else the scores need not be read again
-            called = {row.run: row.name for row in comparison.rows}
-            first = next(iter(wanted), None)
+        if claims := texts(given.claims):  # without claims, the scores need not be read again
+            names_by_run = {row.run: row.name for row in comparison.rows}
+            first = next(iter(scorers), None)
             checked = check_claims(
-                store, found, asked, scorer=first, common=given.common, seed=given.seed, names=called
+                store, runs, claims, scorer=first, common=given.common, seed=given.seed, names=names_by_run
             )
         harm = None
         if given.severity:
-            options = AnalysisOptions(scorer=next(iter(wanted), ""), severity=given.severity, seed=given.seed)
-            harm = with_names(find_analysis("harm")(store, found, options), agent_names(comparison))
-    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted, harm=harm)
+            options = AnalysisOptions(scorer=next(iter(scorers), ""), severity=given.severity, seed=given.seed)
+            harm = with_names(find_analysis("harm")(store, runs, options), agent_names(comparison))
+    return CompareResult(settings=settings, comparison=comparison, claims=tuple(checked), scorers=scorers, harm=harm)
 
 
-def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list[Run], Comparison]:
-    """The runs, with the baseline once, and their comparison."""
-    found, baseline = list(runs), ""
-    if given.baseline:  # the last of the runs, which may be named twice
-        *others, base = runs
-        found, baseline = others if any(run.id == base.id for run in others) else [base, *others], base.id
+def _compared(store: Store, runs: Sequence[Run], options: _Compared) -> tuple[list[Run], Comparison]:
+    """Return the runs, with the baseline once, and their comparison."""
+    compared, baseline = list(runs), ""
+    if options.baseline:  # it is the last of the runs, and may be named twice
+        *other_runs, base = runs
+        compared, baseline = (
+            other_runs if any(run.id == base.id for run in other_runs) else [base, *other_runs],
+            base.id,
+        )
     comparison = compare_runs(
         store,
-        found,
-        scorers=texts(given.scorers),
-        common=given.common,
-        seed=given.seed,
-        cost=frontier_measure(given.cost),
-        group_by=texts(given.group_by),
+        compared,
+        scorers=texts(options.scorers),
+        common=options.common,
+        seed=options.seed,
+        cost=frontier_measure(options.cost),
+        group_by=texts(options.group_by),
         baseline=baseline,
-        names=names_of(store, found, given.names),
+        names=names_of(store, compared, options.names),
     )
-    return found, comparison
+    return compared, comparison
 
 
-def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
-    """The names of runs, the baseline's last.
+def _require_runs(runs: RunsGiven, baseline: str | None) -> list[str]:
+    """Return the names of runs, the baseline's last.
 
     Raises:
-        UserError: there is none.
+        UserError: no run was given.
     """
     names = run_names(runs)
     if not names:
@@ -277,12 +280,12 @@ def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
 
 
 def frontier_measure(name: str) -> CostMeasure | None:
-    """What ``--cost`` means; ``None``: dollars at full price where they are known, else tokens.
+    """Return the cost measure of ``--cost``; ``None`` means dollars at full price if they are known, else tokens.
 
     Raises:
-        UserError: an unknown one.
+        UserError: the measure is unknown.
     """
-    return cost_measure(_COSTS.get(name, name))
+    return cost_measure(_COST_MEASURES.get(name, name))
 
 
 def ledger(
@@ -294,37 +297,37 @@ def ledger(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> LedgerView:
-    """What runs cost, judging included: what was paid, and what it would cost with an empty journal.
+    """Sum the costs of runs, including judging: the cost paid, and the cost with an empty journal.
 
         rr.ledger(by=["run", "role"]).to_pandas()
 
     Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs and arenas.
-        by: what costs are split by: run, role, node, model; none: role, node and model.
-        reprice: apply the prices of today to stored calls without a known price, and write what they cost; where no
-            runs are named to those of arenas, too.
-        prices: of models, for this: ``openai:NAME[price_input=0.1,price_output=0.4]``, beside prices.toml.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs; if empty, all runs and arenas.
+        by: keys that costs are split by: run, role, node, model; if empty, role, node and model.
+        reprice: apply today's prices to stored calls without a known price, and store their cost. If no runs are named,
+            calls of arenas are repriced, too.
+        prices: prices of models in addition to prices.toml: ``openai:NAME[price_input=0.1,price_output=0.4]``.
+        home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
-        UserError: an unknown run or split; prices without `reprice`.
-        StopRun: what is repriced cannot be written.
+        UserError: a run or key is unknown, or prices are given without `reprice`.
+        StopRun: new costs cannot be written.
     """
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
     if prices and not reprice:
         raise UserError("--price needs --reprice, which applies it to stored calls.")
-    names, chosen = run_names(runs), chosen_settings(settings, home)
-    known = {**user_prices(chosen), **prices_of(texts(prices))}
-    with open_store(chosen) as store:
-        found = store.named(names) if names else store.runs()
-        found = list({run.id: run for run in found}.values())
-        changed = apply_prices(store, found, known, arenas=not names) if reprice else None
-        made = ledger_of(store, found, keys, arenas=not names)
-        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place, repriced=changed)
+    names, used_settings = run_names(runs), chosen_settings(settings, home)
+    known_prices = {**user_prices(used_settings), **prices_of(texts(prices))}
+    with open_store(used_settings) as store:
+        selected_runs = store.named(names) if names else store.runs()
+        selected_runs = list({run.id: run for run in selected_runs}.values())
+        changed = apply_prices(store, selected_runs, known_prices, arenas=not names) if reprice else None
+        sums = ledger_of(store, selected_runs, keys, arenas=not names)
+        return LedgerView(ledger=sums, unfinished=unfinished(store, selected_runs), place=store.place, repriced=changed)
 
 
 class AnalyseArguments(Struct, frozen=True):
-    """Which analysis of which runs."""
+    """Name of an analysis, its runs and its options."""
 
     name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of one's own.", option="-")]
     runs: arguments.Runs
@@ -353,40 +356,40 @@ class AnalyseArguments(Struct, frozen=True):
 
 @takes(AnalyseArguments)
 def analyse(given: AnalyseArguments) -> AnalysedRuns:
-    """Carry out one analysis of stored runs. No model is asked and nothing is searched again.
+    """Run one analysis of stored runs. No model is asked and nothing is searched again.
 
         rr.analyse("success", "vanilla_rag[top_k=8]", k=5)
 
     Raises:
-        UserError: an unknown analysis or run; runs without what it needs.
+        UserError: the analysis or a run is unknown, or the runs lack something that it needs.
     """
-    analysis = find_analysis(given.name)  # an unknown one is said before the runs are looked for
-    chosen = chosen_settings(given.settings, given.home)
+    analysis = find_analysis(given.name)  # an unknown analysis is reported before the runs are searched
+    settings = chosen_settings(given.settings, given.home)
     choices = AnalysisOptions(
         scorer=scorer_name(given.scorer),
         k=given.k,
         parameter=given.parameter,
         sizes=given.sizes,
-        corpus=collection_sizes(chosen.home),
+        corpus=collection_sizes(settings.home),
         documents=given.documents,
         severity=given.severity,
         seed=given.seed,
     )
-    with opened_runs(given.runs, chosen) as (store, found):
-        called = names_of(store, found, given.names)
-        counts = Counter(run.agent for run in found)
-        agents = {run.id: run.agent for run in found if counts[run.agent] == 1}
+    with opened_runs(given.runs, settings) as (store, runs):
+        names_by_run = names_of(store, runs, given.names)
+        counts = Counter(run.agent for run in runs)
+        agents = {run.id: run.agent for run in runs if counts[run.agent] == 1}
         if given.save:
             if analysis.save is None or Path(given.save).suffix != ".toml":
                 raise UserError(f"--save {given.save}: the analysis routing writes an agent's file, NAME.toml.")
-            for path, text in analysis.save(store, found, choices, Path(given.save)).items():
+            for path, text in analysis.save(store, runs, choices, Path(given.save)).items():
                 with made_beside(path, given.force) as page:
                     page.write_text(text, encoding="utf-8")
-        return AnalysedRuns(result=analysis(store, found, choices), names={**agents, **with_agents(found, called)})
+        return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, names_by_run)})
 
 
 class ReportArguments(_Compared, frozen=True):
-    """Which runs a page is about, and what stands in it."""
+    """Runs of a report, and the content of its page."""
 
     runs: arguments.Runs
     out: Annotated[str | Path, Arg("The file to write.", short="-o", metavar="FILE")] = "report.html"
@@ -404,41 +407,46 @@ class ReportArguments(_Compared, frozen=True):
 
 
 def with_attempts(path: Path) -> Path:
-    """The file of a report with every attempt, where the report is sent without."""
+    """Return the path of a report with every attempt, next to a report without attempts."""
     return path.with_name(f"{path.stem}-attempts{path.suffix}")
 
 
 @takes(ReportArguments)
 def report(given: ReportArguments) -> Path:
-    """Write one self-contained HTML file about runs; gives its path. Where attempts make it too large to be sent, the
-    file with them is another beside it, ``report-attempts.html``.
+    """Write one self-contained HTML file about runs and return its path.
+
+    If attempts make the page too large for a mail, they are written to a separate file, ``report-attempts.html``.
 
         rr.report(rr.runs(), "report.html", force=True)
 
     Raises:
-        UserError: as :func:`compare`; a file that is there, or cannot be read or written.
+        UserError: as :func:`compare`; a file exists already, or cannot be read or written.
     """
-    frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
-    path, whole = Path(given.out), with_attempts(Path(given.out))
-    if given.attempts and not given.brief and whole.exists() and not given.force:  # before a large page is made
-        raise UserError(f"{whole} already exists, for the attempts of a large report. Give --force, or another name.")
-    chosen, named = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
+    frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
+    path, attempts_path = Path(given.out), with_attempts(Path(given.out))
+    if (
+        given.attempts and not given.brief and attempts_path.exists() and not given.force
+    ):  # checked before a large page is rendered
+        raise UserError(
+            f"{attempts_path} already exists, for the attempts of a large report. Give --force, or another name."
+        )
+    settings, run_names_given = chosen_settings(given.settings, given.home), _require_runs(given.runs, given.baseline)
     with (
-        opened_runs(named, chosen) as (store, opened),
+        opened_runs(run_names_given, settings) as (store, opened),
         made_beside(path, given.force) as page,
         counted(given.progress) as tell,
     ):
         tell("comparing", 0)
-        found, comparison = _compared(store, opened, given)
-        more = ["evidence"] if find_analysis("evidence").by_default(store, found) and not given.brief else []
+        runs, comparison = _compared(store, opened, given)
+        more = ["evidence"] if find_analysis("evidence").by_default(store, runs) and not given.brief else []
         analyses = tuple(dict.fromkeys([*texts(given.analyses), *more, *(["harm"] if given.severity else [])]))
 
-        def written(attempts: bool, beside: str = "") -> int:
-            """Write the page, and give its bytes."""
+        def write_page(attempts: bool, beside: str = "") -> int:
+            """Write the page and return its size in bytes."""
             with page.open("wb") as file:
                 for part in report_page(
                     store,
-                    found,
+                    runs,
                     comparison,
                     title=given.title,
                     scorers=texts(given.scorers),
@@ -453,8 +461,8 @@ def report(given: ReportArguments) -> Path:
                     file.write(part.encode("utf-8", "replace"))
                 return file.tell()
 
-        if written(given.attempts) > MOST_SENT and given.attempts:
-            with made_beside(whole, given.force) as beside:
-                page.replace(beside)
-            written(False, quote(whole.name))
+        if write_page(given.attempts) > MOST_SENT and given.attempts:
+            with made_beside(attempts_path, given.force) as temporary:
+                page.replace(temporary)
+            write_page(False, quote(attempts_path.name))
     return path

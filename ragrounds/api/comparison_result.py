@@ -1,4 +1,4 @@
-"""A result with a comparison: its tables, its figures as frames, its pictures."""
+"""Results with a comparison: their tables, their figures as frames, their pictures."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ from ragrounds.ui.tables.notebook import text_of
 
 
 class ComparisonResult(RunsResult, frozen=True, kw_only=True):
-    """A result with a comparison: its tables, and their figures as frames."""
+    """Result with a comparison: its tables, and their figures as frames."""
 
     comparison: Comparison
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs that were compared."""
+        """Return the ids of the compared runs."""
         return tuple(row.run for row in self.comparison.rows)
 
     def draw(self, console: Console, *, full: bool = False) -> None:
-        """Print the comparison on one screen; `full`: every table, test and note."""
+        """Print the comparison on one screen; with `full`, every table, test and note."""
         print_comparison(self.comparison, self.by_scorers(), console, full=full)
 
     def full(self) -> str:
-        """Every table, test and note, as text."""
+        """Return every table, test and note as text."""
         return text_of(partial(self.draw, full=True))
 
     def by_scorers(self) -> Sequence[str]:
-        """The scorers that were asked for; none: the headlines are shown."""
+        """Return the requested scorers; if empty, the headlines are shown."""
         return ()
 
     def by_scorer(self) -> str:
-        """The scorer whose scores its pictures show; empty: the first headline's."""
+        """Return the scorer of the pictures; empty for the first headline."""
         return next(iter(self.by_scorers()), "")
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """Scores, differences, cost, datasets, gold search by search."""
-        made = {
-            name: PictureMaker(partial(one.draw, self.comparison, self.by_scorer()), one.lacking)
-            for name, one in COMPARISON_PICTURES.items()
+        """Return the pictures of scores, differences, cost, datasets, and gold search by search."""
+        pictures = {
+            name: PictureMaker(partial(picture.draw, self.comparison, self.by_scorer()), picture.lacking)
+            for name, picture in COMPARISON_PICTURES.items()
         }
-        return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
+        return {**pictures, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
 
     def _hops(self) -> Picture | None:
-        # Here: it reads what searches found, with all that takes.
+        # Imported here, since it reads the results of searches, with all modules that this needs.
         from ragrounds.evals.analyses.gold_by_hop import hop_profile
 
         with opened_runs(self.ids, self.settings) as (store, runs):
             return hop_profile(store, runs, agent_names(self.comparison))
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The figures, the pairs, and the frames of the runs."""
+        """Return the frames of figures and pairs, and the frames of the runs."""
         return (FIGURES, PAIRS, *OF_RUNS)
 
     def own_rows(self, frame: Frame) -> Iterable[Part] | None:
-        """The rows of the figures or the pairs."""
+        """Return the rows of the figures or the pairs."""
         if frame is FIGURES:
             return [list(_figure_rows(self.comparison))]
         return [list(_pair_rows(self.comparison))] if frame is PAIRS else None
@@ -73,10 +73,14 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
 
 def _figure_rows(comparison: Comparison) -> Iterator[Row]:
     totals = {row.run: row for row in comparison.rows}
-    shown = [(one, not place) for table, beside in comparison.shown() for place, one in enumerate((table, *beside))]
+    in_tables = [
+        (scorer_table, not index)
+        for table, next_to in comparison.shown()
+        for index, scorer_table in enumerate((table, *next_to))
+    ]
     seen = set()
-    # Those that no table shows come last: the pairs have them too.
-    for table, headline in [*shown, *((one, False) for one in comparison.tables)]:
+    # Scorers that no table shows come last: the pairs have them too.
+    for table, headline in [*in_tables, *((scorer_table, False) for scorer_table in comparison.tables)]:
         if table.scorer in seen:
             continue
         seen.add(table.scorer)
@@ -89,5 +93,5 @@ def _pair_rows(comparison: Comparison) -> Iterator[Row]:
     names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         for pair in table.pairs:
-            called = {"first_name": names[pair.first], "second_name": names[pair.second]}
-            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **called)
+            pair_names = {"first_name": names[pair.first], "second_name": names[pair.second]}
+            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **pair_names)

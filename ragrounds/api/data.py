@@ -1,11 +1,11 @@
-"""Benchmarks: their cards, and the copies of them that are here.
+"""Benchmarks: their cards, and their local copies.
 
     from ragrounds.api import data
 
     data.add("mirage", "benchmark.json")
     data.audit("mirage").duplicates
 
-`home` is the folder of the copies, `settings` all settings; ``None``: the user's.
+`home` is the folder of the copies, `settings` all settings; by default the user's.
 """
 
 from __future__ import annotations
@@ -43,34 +43,36 @@ from ragrounds.ui.text import one_line
 
 
 def list_cards() -> list[Card]:
-    """Every dataset's card, by name: those that ship, and those of installed packages."""
+    """Return every dataset's card, by name: built-in ones, and those of installed packages."""
     return sorted((*all_cards(), *installed_cards()), key=lambda card: card.name)
 
 
 def benchmark_package(name: str) -> str:
-    """The package, with its version, that adds the family of a benchmark; empty: it ships."""
+    """Return the package, with its version, that adds the family of a benchmark; empty if it is built in."""
     return FAMILIES.origin(name.partition("/")[0])
 
 
 def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> Card:
-    """The card of a family or a dataset: source, licence, size, scorers, and what cannot be had. A registered copy that
-    brings its own card is described by that.
+    """Return the card of a family or a dataset: source, licence, size, scorers, and missing parts.
+
+    A registered copy with its own card is described by that card.
 
     Raises:
-        UserError: there is none of that name; names the nearest.
+        UserError: the name is unknown; the message names the nearest.
     """
     return known_card(name, chosen_settings(settings, home).home)
 
 
 def add(name: str, path: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> Benchmark:
-    """Register a local copy of the authors' file or folder, so that the benchmark is found by name. It is read first;
-    nothing broken is copied.
+    """Register a local copy of the authors' file or folder, so that the benchmark is found by name.
+
+    The copy is read first, so that no broken file is registered.
 
     Returns:
-        What was read; its name is the one that it is found by.
+        The benchmark that was read; it is registered under its name.
 
     Raises:
-        UserError: an unknown family, a broken file, or a home folder that cannot be written.
+        UserError: the family is unknown, a file is broken, or the home folder cannot be written.
     """
     return register(name, Path(path), chosen_settings(settings, home).home)
 
@@ -83,37 +85,38 @@ def fetch(
     progress: Progress = unheard,
     message: Callable[[str], None] = lambda text: None,
 ) -> Benchmark:
-    """Fetch a benchmark from its public home and register it; every file is checked by size and SHA-256. A cut
-    download is resumed by the same call.
+    """Download a benchmark from its public source and register it; every file is checked by size and SHA-256.
+
+    The same call resumes an interrupted download.
 
     Args:
         name: a family or a dataset whose card lists files.
-        progress: gets each file with its size, and the bytes of it that are here.
-        message: gets the licence and the source before anything is asked of them.
+        progress: function that gets each file with its size, and the number of bytes that are downloaded.
+        message: function that gets the licence and the source before the download.
 
     Raises:
-        UserError: the card lists no files, the network failed, or a file is not the one that the card describes.
+        UserError: the card lists no files, the network failed, or a file differs from its description in the card.
     """
-    wanted = card(name)
-    message(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
+    dataset_card = card(name)
+    message(f"{dataset_card.name}: {dataset_card.title}. Licence: {dataset_card.license}. From {dataset_card.source}.")
     home = chosen_settings(settings, home).home
-    return download.fetch(name, home, lambda file, here, size: progress(f"{file}, of {size:,} bytes", here))
+    return download.fetch(name, home, lambda file, downloaded, size: progress(f"{file}, of {size:,} bytes", downloaded))
 
 
 def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> Path:
-    """Remove a registered copy from this machine; gives the folder that it was in. Runs that were made on it stay.
+    """Remove a registered copy from this machine and return its folder. Runs on this benchmark stay.
 
     Raises:
-        UserError: there is no copy of that name.
+        UserError: no copy has this name.
     """
     return unregister(name, chosen_settings(settings, home).home)
 
 
 def verify(reference: str, *, home: str | Path | None = None, settings: Settings | None = None) -> VerifiedBenchmark:
-    """Read a benchmark whole, and compare its size and its files' hashes with the card.
+    """Read a whole benchmark, and compare its size and its files' hashes with the card.
 
     Raises:
-        UserError: there is no copy, or it is broken.
+        UserError: the copy is missing or broken.
     """
     return verify_files(reference, chosen_settings(settings, home).home)
 
@@ -121,29 +124,29 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit(
     reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Find duplicates, option bias, replies that would not be read, and what a corpus holds of the questions.
+    """Find duplicates, option bias, replies that could not be parsed, and questions whose source is in a corpus.
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
-        corpus: also look for the questions and their sources in this one: ``beir:FOLDER``, or the name of an index.
+        corpus: corpus to search for the questions and their sources: ``beir:FOLDER``, or the name of an index.
 
     Raises:
-        UserError: a benchmark or a corpus that is not there or cannot be read.
+        UserError: the benchmark or the corpus is missing or cannot be read.
     """
     folder = chosen_settings(settings, home).home
-    found = load(reference, folder)
+    benchmark = load(reference, folder)
     documents = None if corpus is None else ((document, text) for document, _, text in corpus_texts(corpus, folder))
-    return audit_benchmark(found, documents, _read)
+    return audit_benchmark(benchmark, documents, _read)
 
 
 def is_run(reference: str, *, home: str | Path | None = None, settings: Settings | None = None) -> bool:
-    """Whether a text names a stored run, and no benchmark."""
-    chosen = chosen_settings(settings, home)
+    """Return True if a text names a stored run, and no benchmark."""
+    used_settings = chosen_settings(settings, home)
     if reference in known() or ":" in reference:
         return False
-    with open_store(chosen) as store:
-        called = kept_names(store.engine).values()
-        return reference in called or any(
+    with open_store(used_settings) as store:
+        run_names = kept_names(store.engine).values()
+        return reference in run_names or any(
             run.id.startswith(reference) or run.agent == reference for run in store.runs()
         )
 
@@ -151,31 +154,33 @@ def is_run(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit_run(
     runs: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> tuple[RunFinding, ...]:
-    """What makes the figures of runs doubtful: doubled, missing or renumbered rows, blank answers, one letter far too
-    often, tokens that cannot be true, answers that are another run's. Nothing is found where there is nothing.
+    """Find reasons to doubt the figures of runs.
+
+    These are doubled, missing or renumbered rows, blank answers, one letter far too often, impossible token counts, and
+    answers that are another run's. The result is empty if there is no reason.
 
     Raises:
-        UserError: an unknown run.
+        UserError: a run is unknown.
     """
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
-        return tuple(audit_runs(store, found))
+    with opened_runs(runs, chosen_settings(settings, home)) as (store, opened):
+        return tuple(audit_runs(store, opened))
 
 
 def finding_line(finding: RunFinding) -> str:
-    """What the audit of a run found, in a line."""
+    """Return a finding of a run's audit in a line."""
     return one_line(f"Audit: {f'{finding.run}: ' if finding.run else ''}{finding.text}.", 400)
 
 
 def _read(question: Question, text: str) -> str:
-    """The label that the headline's scorer reads in a reply."""
-    read = answered_with(scorers_for(question)[0], question, Gold(question_id=question.id, answer=""), text)
-    return read.prediction if read.answer_status == "answered" else ""
+    """Return the label that the headline's scorer reads in a reply."""
+    value = answered_with(scorers_for(question)[0], question, Gold(question_id=question.id, answer=""), text)
+    return value.prediction if value.answer_status == "answered" else ""
 
 
 def corpus_texts(corpus: str, home: Path) -> Iterator[tuple[str, str, str]]:
-    """Document id, title and text of every passage of a source or an index, or of several (``one+two``)."""
+    """Yield document id, title and text of every passage of a source or an index, or of several (``one+two``)."""
     for part in corpora_of(corpus):
         if is_source(part):
-            yield from ((one.document, one.title, one.text) for one, _ in passages(corpus_source(part)))
+            yield from ((passage.document, passage.title, passage.text) for passage, _ in passages(corpus_source(part)))
         else:
             yield from ((document, title, text) for _, document, title, text in open_named(part, home).store.each())

@@ -1,4 +1,4 @@
-"""What works here: places, extras, what installed packages add, and what a model's server can do."""
+"""Check of the installation: paths, extras, additions of installed packages, and the abilities of a model's server."""
 
 from __future__ import annotations
 
@@ -32,52 +32,54 @@ from ragrounds.models.providers import ServerCapabilities, probe
 from ragrounds.ui.text import number_of, safe
 from ragrounds.version import __version__
 
-_OURS = ("mutation", "test")
-"""Extras for those who work at this package."""
+_DEVELOPER_EXTRAS = ("mutation", "test")
+"""Extras for developers of this package."""
 
 
 class Addition(Struct, frozen=True, kw_only=True):
-    """Something that an installed package adds by an entry point."""
+    """Addition of an installed package by an entry point."""
 
     kind: str
-    """``scorer``, ``agent``, ``benchmark``, ``retriever``, ``analysis``, ``export format``; empty: no such group."""
+    """Kind: ``scorer``, ``agent``, ``benchmark``, ``retriever``, ``analysis``, ``export format``; empty if the group is
+    unknown.
+    """
     name: str
-    """What users type."""
+    """Name that users type."""
     package: str
     version: str
     group: str
-    """The group of entry points: ``ragrounds.scorers``."""
+    """Group of entry points: ``ragrounds.scorers``."""
     value: str
-    """``package.module:NAME``."""
+    """Import path: ``package.module:NAME``."""
     fault: str = ""
-    """Why it cannot be used; empty: it can."""
+    """Reason why it cannot be used; empty if it can."""
 
 
 class StoreCheck(Struct, frozen=True, kw_only=True):
-    """What :func:`doctor` found in a store."""
+    """Result of :func:`doctor` on a store."""
 
     checked: dict[str, int]
-    """What was looked at → how many."""
+    """Numbers of checked things by their kind."""
     found: dict[str, int]
-    """``damage: KIND`` or ``note: KIND`` → how many."""
+    """Numbers of findings by ``damage: KIND`` or ``note: KIND``."""
     findings: tuple[Finding, ...]
-    """The first of every kind, damage before notes."""
+    """First findings of every kind, damage before notes."""
 
     @property
     def damaged(self) -> int:
-        """How many things are damaged or missing."""
+        """Return the number of damaged or missing things."""
         return sum(count for kind, count in self.found.items() if kind.startswith("damage: "))
 
     def lines(self) -> Iterator[str]:
-        """What was looked at and found, in words."""
-        looked = ", ".join(f"{count:,} {what}" for what, count in self.checked.items() if count) or "nothing"
+        """Yield the checks and findings in words."""
+        looked = ", ".join(f"{count:,} {noun}" for noun, count in self.checked.items() if count) or "nothing"
         yield f"{'checked':10} {looked}"
         for finding in self.findings:
             yield f"  {finding.grade}: {finding.kind}, {finding.place}: {finding.what}"
         for kind, count in self.found.items():
-            shown = sum(f"{one.grade}: {one.kind}" == kind for one in self.findings)
-            if count > shown:
-                yield f"  {kind}: {count - shown:,} more"
+            listed = sum(f"{finding.grade}: {finding.kind}" == kind for finding in self.findings)
+            if count > listed:
+                yield f"  {kind}: {count - listed:,} more"
         notes = sum(self.found.values()) - self.damaged
         yield f"{'damage':10} {self.damaged:,} found; {notes:,} notes"
         if self.damaged:
@@ -85,31 +87,34 @@ class StoreCheck(Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(Result, frozen=True, kw_only=True):
-    """What :func:`doctor` found."""
+    """Result of :func:`doctor`."""
 
     ragrounds: str
-    """The version."""
+    """Version of ragrounds."""
     python: str
     home: str
     settings: str
-    """The settings file, and whether it is there."""
+    """Settings file, and whether it exists."""
     store: str
-    """Where runs are kept, and how many."""
+    """Location of the runs, and their number."""
     extras: dict[str, bool]
-    """Extra of this package → whether it is installed."""
+    """Extra of this package → True if it is installed."""
     additions: tuple[Addition, ...]
-    """What installed packages add, by kind and name."""
+    """Additions of installed packages, by kind and name."""
     model: ServerCapabilities | None = None
-    """``None``: no model was named."""
+    """Abilities of the model's server; ``None`` if no model was given."""
     contents: StoreCheck | None = None
-    """``None``: the store was not looked through."""
+    """Check of the store; ``None`` if the store was not checked."""
     saved: SavedStore | None = None
-    """What was saved of a damaged store; `store` and `contents` are the new one's. ``None``: nothing was to be."""
+    """Parts that were saved of a damaged store; `store` and `contents` are the new store's.
+
+    ``None`` if nothing was to be saved.
+    """
 
     @property
     def verdict(self) -> str:
-        """What is wrong, in a sentence; and what was not looked at."""
-        broken = sum(bool(one.fault) for one in self.additions)
+        """Return the problems in a sentence, and the parts that were not checked."""
+        broken = sum(bool(addition.fault) for addition in self.additions)
         wrong = (
             [f"{broken:,} of {len(self.additions):,} additions of installed packages cannot be used"] if broken else []
         )
@@ -117,38 +122,38 @@ class Diagnosis(Result, frozen=True, kw_only=True):
             wrong.append(f"the store has {self.contents.damaged:,} damaged or missing parts")
         unseen = [] if self.contents is not None else ["what the store holds (--store)"]
         unseen += [] if self.model is not None else ["a model's server (--model)"]
-        found = f"Wrong: {'; '.join(wrong)}." if wrong else "No problem was found."
-        return f"{found} Not checked: {'; '.join(unseen)}." if unseen else found
+        problems = f"Wrong: {'; '.join(wrong)}." if wrong else "No problem was found."
+        return f"{problems} Not checked: {'; '.join(unseen)}." if unseen else problems
 
     def lines(self) -> Iterator[str]:
-        """What is wrong, what the named model's server can do, then all else that was found, in words."""
+        """Yield the verdict, the abilities of the model's server, and all other results, in words."""
         yield self.verdict
-        yield from _server(self.model)  # what was asked for stands first
+        yield from _server_lines(self.model)  # the requested part comes first
         for name in ("ragrounds", "python", "home", "settings", "store"):
             yield f"{name:10} {getattr(self, name)}"
-        here = ", ".join(name for name, there in self.extras.items() if there) or "none"
+        installed = ", ".join(name for name, there in self.extras.items() if there) or "none"
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
-        yield f"{'extras':10} installed: {here}; not installed: {missing} (pip install 'ragrounds[NAME]')"
-        yield from _added(self.additions)
+        yield f"{'extras':10} installed: {installed}; not installed: {missing} (pip install 'ragrounds[NAME]')"
+        yield from _addition_lines(self.additions)
         if self.saved is not None:
             yield from self.saved.lines()
         if self.contents is not None:
             yield from self.contents.lines()
 
     def draw(self, console: Console) -> None:
-        """Print all that was found, as the command does."""
+        """Print all results, as the command does."""
         for line in self.lines():
             console.print(Text(safe(line)), soft_wrap=True)
 
 
-def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
-    broken = sum(bool(one.fault) for one in additions)
+def _addition_lines(additions: tuple[Addition, ...]) -> Iterator[str]:
+    broken = sum(bool(addition.fault) for addition in additions)
     yield f"{'additions':10} {len(additions)} from installed packages" + (f", {broken} broken" if broken else "")
-    for one in additions:
-        source = f"{one.package} {one.version}".strip()
-        yield f"  {one.kind or one.group:13} {one.name}, from {source} ({one.value})"
-        if one.fault:
-            yield f"    broken: {one.fault}"
+    for addition in additions:
+        source = f"{addition.package} {addition.version}".strip()
+        yield f"  {addition.kind or addition.group:13} {addition.name}, from {source} ({addition.value})"
+        if addition.fault:
+            yield f"    broken: {addition.fault}"
 
 
 _CAPABILITIES = {
@@ -162,7 +167,7 @@ _CAPABILITIES = {
 }
 
 
-def _server(probed: ServerCapabilities | None) -> Iterator[str]:
+def _server_lines(probed: ServerCapabilities | None) -> Iterator[str]:
     if probed is None:
         return
     answers = {True: "yes", False: "no", None: "unknown"}
@@ -186,53 +191,56 @@ def doctor(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> Diagnosis:
-    """Say where things live, which extras are here, what was added from outside, what a model's server can do, and
-    whether everything in the store is what was written.
+    """Check the installation.
+
+    The result names the paths, the installed extras, the additions of other packages, the abilities of a model's
+    server, and damage of the store.
 
         rr.doctor(store=True).contents.damaged
 
     Every installed package that adds something is imported. With a model, its server is asked a few questions of some
-    twenty tokens each. The store is only read: each row is decoded and checked against its check sum, what it refers to
-    must be there, and stored answers are scored again by the scorers that ask no model.
+    twenty tokens each. The store is only read: each row is decoded and checked against its check sum, references must
+    be complete, and stored answers are scored again by the scorers that ask no model.
 
     Args:
         model: ``provider:model``.
-        base_url, alias: of its server, where it is OpenAI-compatible, and a name for several; by default the settings'.
-        store: look through the whole store, which takes some ten seconds for 100,000 short attempts.
-        save: a new folder: all that can be read of the store's file, damaged as it may be, is saved into a store there,
-            and that one is looked through.
-        progress: gets what is looked at and how many are done; False: nothing is shown.
-        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
+        base_url, alias: address of the model's OpenAI-compatible server, and a name for several; by default the
+            settings'.
+        store: check the whole store, which takes some ten seconds for 100,000 short attempts.
+        save: a new folder: everything that can be read of the store's file, even if it is damaged, is saved into a
+            store there, and the new store is checked.
+        progress: function that gets the current step and how many are done; False to show nothing.
+        home, settings: the folder of runs and journal, and all settings; by default the user's.
 
     Raises:
         UserError: the model's text is wrong, or the store cannot be opened.
         StopRun: the server cannot be reached, refuses the key or does not know the model.
     """
-    chosen = chosen_settings(settings, home)
-    if store and chosen.store is None and not chosen.home.is_dir():
-        raise UserError(f"There is no store to check: the folder {str(chosen.home)!r} does not exist.")
+    used_settings = chosen_settings(settings, home)
+    if store and used_settings.store is None and not used_settings.home.is_dir():
+        raise UserError(f"There is no store to check: the folder {str(used_settings.home)!r} does not exist.")
     saved = None
     if save is not None:
-        saved = _save(chosen, Path(save), progress)
-        chosen = chosen_settings(chosen, save)
-    with open_store(chosen) as opened:
-        contents = _look_through(opened, progress) if store or saved else None
-        place = opened.place
+        saved = _save_contents(used_settings, Path(save), progress)
+        used_settings = chosen_settings(used_settings, save)
+    with open_store(used_settings) as opened:
+        contents = _check_store(opened, progress) if store or saved else None
+        location = opened.place
         try:
             runs = number_of(opened.count_runs(), "run")
         except DatabaseError:
             runs = "whose runs cannot be read"
     probed = None
     if model is not None:
-        text = with_defaults(model, {**server_defaults(base_url, alias, chosen), "timeout": 60.0})
+        text = with_defaults(model, {**server_defaults(base_url, alias, used_settings), "timeout": 60.0})
         probed = finish(probe(text))
     return Diagnosis(
         ragrounds=__version__,
         python=platform.python_version(),
-        home=str(chosen.home),
+        home=str(used_settings.home),
         settings=str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
-        store=f"{place}, {runs}",
-        extras=_extras(),
+        store=f"{location}, {runs}",
+        extras=_installed_extras(),
         additions=tuple(additions()),
         model=probed,
         contents=contents,
@@ -240,19 +248,21 @@ def doctor(
     )
 
 
-def _extras() -> dict[str, bool]:
-    """Extra of this package → whether all that it brings is installed."""
-    found: dict[str, bool] = {}
-    here = {re.sub(r"[-_.]+", "-", one.name).lower() for one in metadata.distributions()}
+def _installed_extras() -> dict[str, bool]:
+    """Return each extra of this package, with True if all its requirements are installed."""
+    extras: dict[str, bool] = {}
+    installed = {re.sub(r"[-_.]+", "-", distribution.name).lower() for distribution in metadata.distributions()}
     with suppress(metadata.PackageNotFoundError):
         for line in metadata.requires("ragrounds") or ():
             if extra := re.search(r"extra == ['\"]([\w-]+)", line):
-                wanted = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-                found[extra[1]] = found.get(extra[1], True) and re.sub(r"[-_.]+", "-", wanted).lower() in here
-    return {name: found[name] for name in sorted(found) if name not in _OURS}
+                requirement = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+                extras[extra[1]] = (
+                    extras.get(extra[1], True) and re.sub(r"[-_.]+", "-", requirement).lower() in installed
+                )
+    return {name: extras[name] for name in sorted(extras) if name not in _DEVELOPER_EXTRAS}
 
 
-def _save(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
+def _save_contents(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
     if settings.store is not None:
         raise UserError(
             "--save is for a store in a file. Save a store on a server with the server's own tools: pg_dump."
@@ -261,7 +271,7 @@ def _save(settings: Settings, folder: Path, progress: Progress | bool | None) ->
         return save_store(settings.home / "store.sqlite", folder, settings.home, tell)
 
 
-def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
+def _check_store(store: Store, progress: Progress | bool | None) -> StoreCheck:
     findings = Findings()
     with counted(progress) as tell:
         walk = Verification(store.engine, findings, tell)
@@ -272,16 +282,16 @@ def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
     return StoreCheck(
         checked=dict(findings.checked),
         found={f"{grade}: {kind}": count for (grade, kind), count in sorted(findings.found.items())},
-        findings=tuple(sorted(findings.kept, key=lambda one: (one.grade, one.kind))),
+        findings=tuple(sorted(findings.kept, key=lambda finding: (finding.grade, finding.kind))),
     )
 
 
 def additions() -> list[Addition]:
-    """What installed packages add, by kind and name, with what is wrong with it. All of them are imported."""
+    """Return the additions of installed packages, by kind and name, with their faults. All of them are imported."""
     points = extension_points()
-    found = [(point.hook.noun, each) for point in points.values() for each in point.additions()]
-    for each in declared("ragrounds."):
-        if each.group not in points:
-            hint = nearest(each.group, points) or f" Groups: {', '.join(points)}."
-            found.append(("", each._replace(fault=f"there is no such group.{hint}")))
-    return [Addition(kind=kind, **each._asdict()) for kind, each in found]
+    declared_additions = [(point.hook.noun, addition) for point in points.values() for addition in point.additions()]
+    for addition in declared("ragrounds."):
+        if addition.group not in points:
+            hint = nearest(addition.group, points) or f" Groups: {', '.join(points)}."
+            declared_additions.append(("", addition._replace(fault=f"there is no such group.{hint}")))
+    return [Addition(kind=kind, **addition._asdict()) for kind, addition in declared_additions]

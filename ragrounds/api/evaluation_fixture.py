@@ -1,8 +1,8 @@
-"""What a test has in its hands as `ragrounds`: it runs agents on a benchmark, answered from a journal file, and checks
-claims about them. `ragrounds.cli.pytest_plugin` makes one for each test.
+"""The object `ragrounds` of tests: it runs agents on a benchmark, answered from a journal file, and checks claims.
 
-Nothing of the user's own store and settings is read, so that a test gives the same on every machine: what it needs
-stands in the test, in its marker, or in the fixture `ragrounds_arguments`.
+`ragrounds.cli.pytest_plugin` creates one for each test. Nothing of the user's own store and settings is read, so that a
+test gives the same result on every machine: everything that it needs is in the test, in its marker, or in the fixture
+`ragrounds_arguments`.
 """
 
 from __future__ import annotations
@@ -37,73 +37,73 @@ if TYPE_CHECKING:
     from ragrounds.api.gate import GateResult
 
 Undecided = Literal["fail", "skip", "pass"]
-"""What a claim makes of a test that nobody can decide on so few questions."""
-_SET_HERE = ("journal", "home", "settings", "listener", "progress")
-"""Arguments of :func:`ragrounds.run` that a test does not choose."""
+"""Effect on a test of a claim that cannot be decided on so few questions."""
+_FIXED_ARGUMENTS = ("journal", "home", "settings", "listener", "progress")
+"""Arguments of :func:`ragrounds.run` that a test cannot set."""
 
 
 _VERBS = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 
 
 class ClaimsFailed(AssertionError):
-    """Claims about runs do not hold."""
+    """Claims about runs that do not hold."""
 
 
 class RunFailed(AssertionError):
-    """Agents could not be run: a call is not in the journal file, or an argument is wrong."""
+    """Failure to run agents: a call is not in the journal file, or an argument is wrong."""
 
 
 class PlaceOfTest(Struct, frozen=True, kw_only=True):
-    """Where a test is, and where what belongs to it is kept."""
+    """Location of a test, and of the files that belong to it."""
 
     folder: Path
-    """Of the test's file: relative paths in its arguments begin there."""
+    """Folder of the test's file: relative paths in its arguments begin there."""
     journals: Path
-    """The folder of journal files: while one is recorded, no call is paid for that another one holds."""
+    """Folder of journal files: while one is recorded, calls of the others are not paid for again."""
     journal: Path
-    """The journal file."""
+    """Journal file."""
     shared: bool
-    """Whether other tests have the same journal file."""
+    """True if other tests have the same journal file."""
     home: Path
-    """Of the store that this process has for this journal file."""
+    """Home folder of this process's store for this journal file."""
     indexes: Path
-    """Where indexes of corpora are kept between sessions."""
+    """Folder where indexes of corpora are kept between sessions."""
     prices: Path
-    """The price list of the project's models, where it has one (docs/how-to/ci.md)."""
+    """Price list of the project's models, if it has one (docs/how-to/ci.md)."""
     record: bool
-    """Ask models for what the journal file lacks, and write it; else it is an error."""
+    """True to ask models for calls that the journal file lacks, and to record them; else a missing call is an error."""
     again: str
-    """The command that records."""
+    """Command that records."""
 
 
 class EvaluationFixture:
-    """Runs agents in a test and checks claims about them.
+    """Runner of agents and checker of claims in a test.
 
         def test_search_is_worth_it(ragrounds):
             ragrounds.run("sample", ["direct", "vanilla_rag[top_k=8]"], model="openai:gpt-4o-mini", limit=40)
             ragrounds.check("accuracy(vanilla_rag) - accuracy(direct) > 0 @ 95%", "failed(vanilla_rag) <= 0")
 
     Args:
-        place: where the test is.
-        defaults: arguments of :meth:`run` that a call leaves open.
+        place: location of the test.
+        defaults: arguments of :meth:`run` that a call may leave out.
     """
 
     def __init__(self, place: PlaceOfTest, defaults: Mapping[str, object]) -> None:
         self.place, self._defaults = place, dict(defaults)
         self._settings = _settings(place)
-        self._held = contextlib.ExitStack()
+        self._exit_stack = contextlib.ExitStack()
         self._results: list[RunResult] = []
         self._opened = False
         self._checked: list[CompareResult] = []
         self.passed = False
-        """Whether the test ended as it should: then what its runs did not use leaves the journal file."""
+        """True if the test passed: then calls that its runs did not use are removed from the journal file."""
 
     @property
     def result(self) -> RunResult:
-        """What the last :meth:`run` gave.
+        """Return the result of the last :meth:`run`.
 
         Raises:
-            RunFailed: there was none.
+            RunFailed: nothing was run.
         """
         __tracebackhide__ = True
         if not self._results:
@@ -114,36 +114,38 @@ class EvaluationFixture:
         """Run agents on a benchmark, as :func:`ragrounds.run` does, answered from the test's journal file.
 
         Args:
-            benchmark, agents: as there; ``None``: the marker's, or those of the fixture `ragrounds_arguments`.
+            benchmark, agents: as there; by default the marker's, or those of the fixture `ragrounds_arguments`.
             arguments: all others of :func:`ragrounds.run` but `journal`, `home`, `settings`, `listener`, `progress`.
                 Relative paths begin at the folder of the test's file.
 
         Raises:
-            RunFailed: a call that is not in the journal file, where nothing is recorded; one that cannot be recorded;
-                an unknown argument, agent, benchmark or model.
-            KeyboardInterrupt: Ctrl-C; what was recorded until then is kept.
+            RunFailed: a call is not in the journal file and nothing is recorded; a call cannot be recorded; an
+                argument, agent, benchmark or model is unknown.
+            KeyboardInterrupt: Ctrl-C; calls recorded until then are kept.
         """
         __tracebackhide__ = True
         from ragrounds.api.run import run
 
-        given = {name: value for name, value in (("benchmark", benchmark), ("agents", agents)) if value is not None}
-        given = {**self._defaults, **given, **arguments}
+        run_arguments = {
+            name: value for name, value in (("benchmark", benchmark), ("agents", agents)) if value is not None
+        }
+        run_arguments = {**self._defaults, **run_arguments, **arguments}
         try:
-            _check_arguments(given, signature(run).parameters)
+            _check_arguments(run_arguments, signature(run).parameters)
             self._open()
-            given |= {"settings": self._settings, "listener": TerminalListener("none")}
-            # A replay costs nothing, so nobody has to confirm it.
-            given |= {"journal": "reuse"} if self.place.record else {"journal": "replay", "confirmed": True}
-            bound = signature(run).bind(**given)
+            run_arguments |= {"settings": self._settings, "listener": TerminalListener("none")}
+            # A replay costs nothing, so it needs no confirmation.
+            run_arguments |= {"journal": "reuse"} if self.place.record else {"journal": "replay", "confirmed": True}
+            bound = signature(run).bind(**run_arguments)
             with contextlib.chdir(self.place.folder):
                 result = run(*bound.args, **bound.kwargs)
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
         except UserError as error:
-            raise RunFailed(self._explained(error)) from None
+            raise RunFailed(self._explain_error(error)) from None
         self._results.append(result)
         if any(row.unrecorded for row in result.comparison.rows):
-            raise RunFailed(_unrecorded(result))
+            raise RunFailed(_unrecorded_text(result))
         return result
 
     def check(
@@ -158,42 +160,44 @@ class EvaluationFixture:
 
         Args:
             claims: ``accuracy(direct) >= 60% @ 95%``: docs/reference/compare.md has the language.
-            runs: which; ``None``: those of the last :meth:`run`.
-            scorer: that scores are by; ``None``: the headline's.
-            common: on the questions that all runs have, where they differ.
-            undecided: what is made of a claim that cannot be decided on so few questions.
+            runs: runs of the claims; by default those of the last :meth:`run`.
+            scorer: scorer of the claims; by default the headline.
+            common: compare on the questions that all runs have, if they differ.
+            undecided: effect of a claim that cannot be decided on so few questions.
 
         Returns:
             The comparison with the claims' decisions.
 
         Raises:
-            ClaimsFailed: a claim fails, or is undecided and `undecided` is ``fail``. The message has each claim
-                with what was measured, the questions that speak against it, and the table.
+            ClaimsFailed: a claim fails, or is undecided and `undecided` is ``fail``. The message has each claim with
+                its measured value, the questions that speak against it, and the table.
             unittest.SkipTest: a claim is undecided, and `undecided` is ``skip``: pytest skips the test.
-            RunFailed: a claim that cannot be read, or names another run.
+            RunFailed: a claim cannot be parsed, or names another run.
         """
         __tracebackhide__ = True
-        chosen = self.result if runs is None else runs
+        claimed_runs = self.result if runs is None else runs
         try:
             one_of("undecided", undecided, ("fail", "skip", "pass"))
             if not claims:
                 raise UserError("check() needs a claim, such as 'accuracy(direct) >= 60% @ 95%'.")
-            found = compare(chosen, claims=claims, scorers=scorer or (), common=common, settings=self._settings)
+            comparison = compare(
+                claimed_runs, claims=claims, scorers=scorer or (), common=common, settings=self._settings
+            )
         except UserError as error:
             raise RunFailed(str(error)) from None
-        self._checked.append(found)
-        if found.decision == "fails" or (found.decision == "undecided" and undecided == "fail"):
-            raise ClaimsFailed(failure_text(found))
-        if found.decision == "undecided" and undecided == "skip":
-            raise unittest.SkipTest(failure_text(found).split("\n\n")[1])
-        return found
+        self._checked.append(comparison)
+        if comparison.decision == "fails" or (comparison.decision == "undecided" and undecided == "fail"):
+            raise ClaimsFailed(failure_text(comparison))
+        if comparison.decision == "undecided" and undecided == "skip":
+            raise unittest.SkipTest(failure_text(comparison).split("\n\n")[1])
+        return comparison
 
     def gate(self, policy: str | Path, *, undecided: Undecided = "fail") -> GateResult:
         """Decide a release by a policy (docs/how-to/gate.md), answered from the test's journal file.
 
         Args:
-            policy: its file, from the folder of the test's file.
-            undecided: what is made of a verdict that is not made.
+            policy: file of the policy, relative to the folder of the test's file.
+            undecided: effect of an undecided verdict.
 
         Raises:
             ClaimsFailed: NO-GO; or UNDECIDED, and `undecided` is ``fail``.
@@ -208,21 +212,21 @@ class EvaluationFixture:
             self._open()
             journal = "reuse" if self.place.record else "replay"
             quiet = TerminalListener("none")
-            found = gate(self.place.folder / policy, journal=journal, settings=self._settings, listener=quiet)
+            decided = gate(self.place.folder / policy, journal=journal, settings=self._settings, listener=quiet)
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
         except UserError as error:
-            raise RunFailed(self._explained(error)) from None
-        if found.run is not None:
-            self._results.append(found.run)
-        if found.verdict == "NO-GO" or (found.verdict == "UNDECIDED" and undecided == "fail"):
-            raise ClaimsFailed(str(found))
-        if found.verdict == "UNDECIDED" and undecided == "skip":
-            raise unittest.SkipTest(found.why)
-        return found
+            raise RunFailed(self._explain_error(error)) from None
+        if decided.run is not None:
+            self._results.append(decided.run)
+        if decided.verdict == "NO-GO" or (decided.verdict == "UNDECIDED" and undecided == "fail"):
+            raise ClaimsFailed(str(decided))
+        if decided.verdict == "UNDECIDED" and undecided == "skip":
+            raise unittest.SkipTest(decided.why)
+        return decided
 
     def run_marked(self, claims: Sequence[str], options: Mapping[str, object]) -> None:
-        """Run what a test's marker says, and check its claims, with options of :meth:`check`.
+        """Run the arguments of a test's marker, and check its claims, with options of :meth:`check`.
 
         Raises:
             ClaimsFailed, RunFailed: as :meth:`run` and :meth:`check`.
@@ -232,12 +236,12 @@ class EvaluationFixture:
         self.check(*bound.args, **bound.kwargs)
 
     def close(self) -> JournalFile | None:
-        """Write what was recorded. ``None``: nothing is recorded, or nothing was run.
+        """Write the recorded calls. ``None`` if nothing is recorded, or nothing was run.
 
         Raises:
             UserError: the journal file cannot be written.
         """
-        with self._held:
+        with self._exit_stack:
             if not self.place.record or not self._opened:
                 return None
             if self.passed and not self.place.shared:
@@ -251,59 +255,62 @@ class EvaluationFixture:
             )
 
     def told(self, written: JournalFile | None) -> dict[str, object]:
-        """What runs and claims came to, as plain values; `written`: what :meth:`close` gave. Empty: nothing was run."""
+        """Return a summary of runs and claims as plain values; empty if nothing was run.
+
+        `written` is the result of :meth:`close`.
+        """
         if not self._results:
             return {}
-        held = Counter(claim.decision for found in self._checked for claim in found.claims)
-        told: dict[str, object] = {
+        decisions = Counter(claim.decision for compared in self._checked for claim in compared.claims)
+        summary: dict[str, object] = {
             "made": sum(result.made for result in self._results),
             "reused": sum(result.reused for result in self._results),
             "claims": ", ".join(
-                f"{number_of(count, 'claim')} {_VERBS[decision][count > 1]}" for decision, count in held.items()
+                f"{number_of(count, 'claim')} {_VERBS[decision][count > 1]}" for decision, count in decisions.items()
             ),
         }
         if written is not None:
-            told["recorded"] = number_of(written.calls, "call")
-        return told
+            summary["recorded"] = number_of(written.calls, "call")
+        return summary
 
     def _open(self) -> None:
-        """Let the store answer from the journal file, the first time that it is needed."""
+        """Let the store answer from the journal file. Only the first call does anything."""
         if self._opened:
             return
-        place = self.place
-        if not place.record and not place.journal.is_file():
-            raise UserError(f"There is no journal file {place.journal} yet.")
-        if place.record:
-            self._held.enter_context(_alone(place.journal))
-        read = place.home / "journal-read"
-        if place.journal.is_file() and (place.record or not read.exists()):
-            read_journal(place.journal, settings=self._settings)
-            read.touch()
-        for other in sorted(place.journals.rglob("*.jsonl")) if place.record else ():
-            with contextlib.suppress(UserError):  # it is another test's, and says so there
+        test = self.place
+        if not test.record and not test.journal.is_file():
+            raise UserError(f"There is no journal file {test.journal} yet.")
+        if test.record:
+            self._exit_stack.enter_context(_journal_lock(test.journal))
+        read_marker = test.home / "journal-read"
+        if test.journal.is_file() and (test.record or not read_marker.exists()):
+            read_journal(test.journal, settings=self._settings)
+            read_marker.touch()
+        for other in sorted(test.journals.rglob("*.jsonl")) if test.record else ():
+            with contextlib.suppress(UserError):  # it belongs to another test, which reports the error
                 read_journal(other, settings=self._settings)
         self._opened = True
 
-    def _explained(self, error: UserError) -> str:
-        """What is to be done about an error."""
+    def _explain_error(self, error: UserError) -> str:
+        """Return an error with advice on how to fix it."""
         if self.place.record or not ("not in the journal" in str(error) or "no journal file" in str(error)):
             return str(error)
-        asked = "" if "no journal file" in str(error) else " The calls have changed since they were recorded."
+        cause = "" if "no journal file" in str(error) else " The calls have changed since they were recorded."
         return (
-            f"{error}\n\nA replay in tests sends nothing.{asked} Record it, and commit the file "
+            f"{error}\n\nA replay in tests sends nothing.{cause} Record it, and commit the file "
             f"{self.place.journal.name}:\n\n    {self.place.again}"
         )
 
 
 def failure_text(found: CompareResult) -> str:
-    """Why a test fails: the claims, the questions that speak against them, the table."""
+    """Return why a test fails: the claims, the questions that speak against them, the table."""
     bad = [claim for claim in found.claims if claim.decision != "holds"]
-    named = "; ".join(one_line(claim.claim, 200) for claim in bad)
-    fails, of = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
-    said = [f"{fails:,} of {of} {'does' if fails == 1 else 'do'} not hold"] if fails else []
+    claim_texts = "; ".join(one_line(claim.claim, 200) for claim in bad)
+    fails, claim_count = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
+    counts = [f"{fails:,} of {claim_count} {'does' if fails == 1 else 'do'} not hold"] if fails else []
     if untold := len(bad) - fails:
-        said.append(f"{untold:,} undecided" if said else f"{untold:,} of {of} undecided")
-    parts = [f"{', '.join(said)}: {named}"]
+        counts.append(f"{untold:,} undecided" if counts else f"{untold:,} of {claim_count} undecided")
+    parts = [f"{', '.join(counts)}: {claim_texts}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
     parts += ["\n".join(against_lines([claim])) for claim in bad]
     parts += ["\n".join(claim_lines([claim])) for claim in found.claims if claim.decision == "holds"]
@@ -311,38 +318,42 @@ def failure_text(found: CompareResult) -> str:
     return "\n\n".join(parts)
 
 
-def _unrecorded(result: RunResult) -> str:
-    """What is said where a system's calls cannot be recorded."""
+def _unrecorded_text(result: RunResult) -> str:
+    """Return the failure text for a system whose calls cannot be recorded."""
     agents = ", ".join(row.agent for row in result.comparison.rows if row.unrecorded)
     notes = [note for note in result.comparison.notes if "not recorded" in note]
-    told = f"Calls of {agents} cannot be recorded, so a replay refuses them."
-    return "\n\n".join([told, *notes])
+    text = f"Calls of {agents} cannot be recorded, so a replay refuses them."
+    return "\n\n".join([text, *notes])
 
 
-def _settings(place: PlaceOfTest) -> Settings:
-    """The defaults of the settings, whatever the user's own are, with a store of the test's own. A test's code runs
-    anyway: agents' files beside it may run theirs."""
-    place.home.mkdir(parents=True, exist_ok=True)
-    place.indexes.mkdir(parents=True, exist_ok=True)
-    for name, target in (("indexes", place.indexes), ("prices.toml", place.prices)):
+def _settings(test: PlaceOfTest) -> Settings:
+    """Return the default settings, whatever the user's own are, with the test's store.
+
+    A test's code runs anyway, so agents' files next to it may run their code, too.
+    """
+    test.home.mkdir(parents=True, exist_ok=True)
+    test.indexes.mkdir(parents=True, exist_ok=True)
+    for name, target in (("indexes", test.indexes), ("prices.toml", test.prices)):
         if target.exists():
             with contextlib.suppress(FileExistsError):
-                (place.home / name).symlink_to(target)
+                (test.home / name).symlink_to(target)
     fields = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "base_url"}
-    return Settings.model_construct(**{**fields, "home": place.home, "base_url": None, "allow_code": True})
+    return Settings.model_construct(**{**fields, "home": test.home, "base_url": None, "allow_code": True})
 
 
-def _check_arguments(given: Mapping[str, object], known: Mapping[str, object]) -> None:
-    for name in given:
-        if name in _SET_HERE:
+def _check_arguments(arguments: Mapping[str, object], parameters: Mapping[str, object]) -> None:
+    for name in arguments:
+        if name in _FIXED_ARGUMENTS:
             raise UserError(f"{name} cannot be set in a test: the ragrounds plugin sets it (--ragrounds-record).")
-        if name not in known:
-            raise UserError(f"ragrounds.run() has no argument {name!r}.{nearest(name, known)}")
+        if name not in parameters:
+            raise UserError(f"ragrounds.run() has no argument {name!r}.{nearest(name, parameters)}")
 
 
 @contextlib.contextmanager
-def _alone(journal: Path) -> Iterator[None]:
-    """Hold a journal file against other processes that record into it; the system lets go when this process dies."""
+def _journal_lock(journal: Path) -> Iterator[None]:
+    """Lock a journal file against other processes that record into it; the system releases it when this process
+    dies.
+    """
     name = hashlib.sha256(str(journal.absolute()).encode()).hexdigest()[:24]
     with (Path(tempfile.gettempdir()) / f"ragrounds-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
-"""Coroutines carried out from plain functions, also where an event loop runs already: in a notebook, in a server.
+"""Running coroutines from plain functions, even if an event loop runs already, as in a notebook or a server.
 
-Every function of the API that is no coroutine itself goes through :func:`finish`, and nothing else begins a loop. Loops
-stay open between calls: what a library or a user's graph keeps (a client with its connections) belongs to the loop it
-was first used on, and would fail on another.
+Every function of the API that is no coroutine itself uses :func:`finish`, and nothing else starts a loop. Loops stay
+open between calls: an object that a library or a user's graph keeps (a client with its connections) belongs to the loop
+of its first use, and would fail on another.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from ragrounds.recorder.httpx_clients import OUR_LOOPS
 from ragrounds.recorder.wire import running_loop
 
 T = TypeVar("T")
-_LOOK = 0.2
-"""Seconds after which a waiting thread looks for a signal again: on Windows, waiting itself hears none."""
-_main: list[asyncio.Runner] = []
-"""The runner of the main thread, once there is one."""
+_POLL_SECONDS = 0.2
+"""Seconds after which a waiting thread checks for a signal again: on Windows, waiting itself receives none."""
+_main_runner: list[asyncio.Runner] = []
+"""Runner of the main thread; empty until the first call."""
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Carry a coroutine out and give its result.
+    """Run a coroutine and return its result.
 
-    Where no loop runs in this thread, one runs here. Where one does, the coroutine gets a thread and a loop of its own,
-    and the caller waits. Ctrl-C, an interrupted cell or SIGTERM then asks the work to stop as it does in a terminal:
-    the first time what is in flight is finished, the second time it is cut off.
+    If no loop runs in this thread, one runs here. If one does, the coroutine gets a separate thread and loop, and the
+    caller waits. Ctrl-C, an interrupted cell or SIGTERM then asks the work to stop as in a terminal: the first time,
+    calls in flight are finished; the second time, they are cancelled.
 
     Raises:
-        KeyboardInterrupt: the work was interrupted, and is of a kind that does not finish what is in flight.
+        KeyboardInterrupt: the work was interrupted, and does not finish its calls in flight.
     """
-    # Not inside `except`: what the work raises would name the missing loop as its cause.
+    # Not inside `except`: errors of the work would name the missing loop as their cause.
     if running_loop() is None:
         if threading.current_thread() is not threading.main_thread():
             return asyncio.run(work)
-        if not _main:
-            _main.append(asyncio.Runner(loop_factory=_new_loop))
-            atexit.register(_close, _main[0])
-        # A runner's own context is that of its first call.
-        return _main[0].run(_alone(work), context=contextvars.copy_context())
+        if not _main_runner:
+            _main_runner.append(asyncio.Runner(loop_factory=_new_loop))
+            atexit.register(_close_runner, _main_runner[0])
+        # Without this, a runner would keep the context of its first call.
+        return _main_runner[0].run(_run_and_clean_up(work), context=contextvars.copy_context())
     try:
-        thread = _idle.pop()
+        thread = _idle_threads.pop()
     except IndexError:
         thread = _LoopThread()
     job = _Job(work)
@@ -56,12 +56,15 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     try:
         return job.result()
     finally:
-        _idle.append(thread)
+        _idle_threads.append(thread)
 
 
-def _close(runner: asyncio.Runner) -> None:
-    """Close a loop at the end of the process, when Python 3.12 begins no thread any more: asyncio would wait in one for
-    those of its executor. The loop is closed all the same."""
+def _close_runner(runner: asyncio.Runner) -> None:
+    """Close a loop at the end of the process.
+
+    Python 3.12 starts no thread then, and asyncio would need one to wait for its executor's threads. The loop is closed
+    all the same.
+    """
     with contextlib.suppress(RuntimeError):
         runner.close()
 
@@ -72,19 +75,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-async def _alone(work: Coroutine[Any, Any, T]) -> T:
-    """Carry out the work, and leave nothing on the loop."""
+async def _run_and_clean_up(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work, and leave no task on the loop."""
     try:
         return await work
     finally:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        remaining = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in remaining:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*remaining, return_exceptions=True)
 
 
 class _LoopThread:
-    """A thread with a loop, which carries out one job after the other."""
+    """Thread with a loop, which runs one job after the other."""
 
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
@@ -93,7 +96,7 @@ class _LoopThread:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """End the thread; one that is at work is left to end with the process."""
+        """End the thread. A thread that is still working is left to end with the process."""
         self.jobs.put(None)
         self._thread.join(1)
 
@@ -101,15 +104,15 @@ class _LoopThread:
         runner = asyncio.Runner(loop_factory=_new_loop)
         while (job := self.jobs.get()) is not None:
             job.carry_out(runner)
-        _close(runner)
+        _close_runner(runner)
 
 
-_idle: list[_LoopThread] = []
-"""Threads that wait for a job. There is more than one only where calls were made side by side."""
+_idle_threads: list[_LoopThread] = []
+"""Threads that wait for a job. There are several only if calls were made at the same time."""
 
 
 class _Job(Generic[T]):
-    """A coroutine for a loop in another thread."""
+    """Coroutine for a loop in another thread."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work, self._requests = work, StopRequests()
@@ -120,30 +123,30 @@ class _Job(Generic[T]):
         self._context.run(stop_requests.set, self._requests)
 
     def carry_out(self, runner: asyncio.Runner) -> None:
-        """Carry the coroutine out, and keep what came of it."""
+        """Run the coroutine, and keep its result or error."""
         try:
-            self._result.append(runner.run(self._cancellable(), context=self._context))
+            self._result.append(runner.run(self._run_cancellable(), context=self._context))
         except BaseException as error:
             self._error = error
         finally:
             self._done.set()
 
     def result(self) -> T:
-        """Wait, and give the result or raise what was raised. Every signal meanwhile asks the work to stop."""
-        with self._asked_by_signal() as asked:
-            while not self._done.wait(_LOOK):
+        """Wait, and return the result or raise the error. Every signal meanwhile asks the work to stop."""
+        with self._stop_on_signal() as signals:
+            while not self._done.wait(_POLL_SECONDS):
                 pass
-        if isinstance(self._error, asyncio.CancelledError) and asked:
+        if isinstance(self._error, asyncio.CancelledError) and signals:
             raise KeyboardInterrupt
         if self._error is not None:
             raise self._error
         return self._result[0]
 
-    async def _cancellable(self) -> T:
+    async def _run_cancellable(self) -> T:
         task = asyncio.ensure_future(self._work)
 
         def cancel() -> None:
-            """Cut the work off: it is of a kind that hears no request itself."""
+            """Cancel the work: it does not react to stop requests itself."""
             task.cancel()
 
         async def carry_out() -> T:
@@ -151,30 +154,33 @@ class _Job(Generic[T]):
             with self._requests.heard_by(cancel):
                 return await task
 
-        return await _alone(carry_out())
+        return await _run_and_clean_up(carry_out())
 
     @contextlib.contextmanager
-    def _asked_by_signal(self) -> Iterator[list[int]]:
-        """Have Ctrl-C ask the work to stop, in place of whoever hears it here: the kernel of a notebook, or asyncio,
-        which would cancel the task that waits and tell it nothing. SIGTERM asks too where nobody hears it: it would end
-        the process with calls in flight. Only the main thread can hear them. Gives the signals that were heard."""
-        asked: list[int] = []
+    def _stop_on_signal(self) -> Iterator[list[int]]:
+        """Let Ctrl-C and SIGTERM ask the work to stop, and yield the signals that were received.
+
+        Without this, the kernel of a notebook or asyncio would handle Ctrl-C; asyncio would cancel the waiting task
+        without asking the work to stop. SIGTERM is handled only if it has no handler: it would end the process with
+        calls in flight. Only the main thread can receive signals.
+        """
+        signals: list[int] = []
 
         def ask(number: int, frame: object) -> None:
-            """Act on a signal."""
-            asked.append(number)
+            """Record a signal and ask the work to stop."""
+            signals.append(number)
             self._requests.ask()
 
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        if threading.current_thread() is not threading.main_thread() or before[signal.SIGINT] is None:
-            yield asked
+        previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if threading.current_thread() is not threading.main_thread() or previous_handlers[signal.SIGINT] is None:
+            yield signals
             return
-        if before[signal.SIGTERM] != signal.SIG_DFL:
-            del before[signal.SIGTERM]
-        for number in before:
+        if previous_handlers[signal.SIGTERM] != signal.SIG_DFL:
+            del previous_handlers[signal.SIGTERM]
+        for number in previous_handlers:
             signal.signal(number, ask)
         try:
-            yield asked
+            yield signals
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""The rows of frames of stored runs, read from the store in parts: what is in memory at a time does not grow with them.
+"""Rows of the frames of stored runs, read from the store in parts, so that memory does not grow with the runs.
 
-Every function gives parts, lists of rows; a row holds its frame's cells in the order of its columns.
+Every function yields parts, lists of rows; a row has its frame's cells in the order of its columns.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ragrounds.evals.trace.traces import calls, searches_by
 
 Rows = Callable[[Store, Run], Iterator[Part]]
 QuestionAttempt = tuple[Question, Gold, int, Attempt | None]
-"""A question of a run with its epoch and the attempt at it; ``None``: not made yet."""
-_PART = 2000
-_QUESTIONS = 400
-"""Questions whose attempts are in memory together."""
+"""Question of a run with its gold answer, its epoch and the attempt; ``None`` if the attempt was not made yet."""
+_ROWS_PER_PART = 2000
+_QUESTIONS_PER_PART = 400
+"""Number of questions whose attempts are in memory together."""
 
 
 def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[Part]:
-    """The rows of one of `frames.OF_RUNS`, run after run."""
-    read: dict[str, Rows] = {
+    """Yield the rows of one of `frames.OF_RUNS`, run after run."""
+    readers: dict[str, Rows] = {
         "runs": _run_rows,
         "attempts": _attempt_rows,
         "calls": _call_rows,
@@ -40,17 +40,19 @@ def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[
         "judgements": _judgement_rows,
     }
     for run in runs:
-        yield from read[frame.name](store, run)
+        yield from readers[frame.name](store, run)
 
 
 def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:
-    """Everything that a run was asked, in the order of its questions, in parts, with texts and events."""
+    """Yield all questions of a run with their attempts, in the order of its questions, in parts, with texts and
+    events.
+    """
     questions, golds = store.questions(run)
-    for part in chunks(questions, _QUESTIONS):
-        found = store.attempts(run, among=[question.id for question in part])
-        made = {(attempt.question_id, attempt.epoch): attempt for attempt in found}
+    for part in chunks(questions, _QUESTIONS_PER_PART):
+        attempts = store.attempts(run, among=[question.id for question in part])
+        by_key = {(attempt.question_id, attempt.epoch): attempt for attempt in attempts}
         yield [
-            (question, golds[question.id], epoch, made.get((question.id, epoch)))
+            (question, golds[question.id], epoch, by_key.get((question.id, epoch)))
             for question in part
             for epoch in range(run.epochs)
         ]
@@ -60,7 +62,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
 
     totals = attempt_totals(store, run)
     status, attempts = totals.statuses, run.count * run.epochs
-    made = sum(count for name, count in status.items() if name != "not_run")
+    finished = sum(count for name, count in status.items() if name != "not_run")
     models = dict.fromkeys(str(model) for model in dict(run.identity.get("models") or {}).values())
     yield [
         frames.RUNS.cells(
@@ -71,10 +73,10 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
             models=", ".join(models) or None,
             questions=run.count,
             **{name: status.get(name, 0) for name in ("completed", "blocked", "failed", "capped", "paused")},
-            not_run=attempts - made,
+            not_run=attempts - finished,
             input_tokens=totals.input,
             output_tokens=totals.output,
-            seconds=totals.seconds / made if made and run.timed else None,
+            seconds=totals.seconds / finished if finished and run.timed else None,
             name=kept_names(store.engine).get(run.id, run.agent),
         )
     ]
@@ -83,13 +85,16 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
 def _attempt_rows(store: Store, run: Run) -> Iterator[Part]:
     noted = notes_of(store, [run])
     for part in run_attempts(store, run):
-        yield [_attempt_row(run, one, noted.get((run.id, one[0].id, one[2]), ())) for one in part]
+        yield [
+            _attempt_row(run, question_attempt, noted.get((run.id, question_attempt[0].id, question_attempt[2]), ()))
+            for question_attempt in part
+        ]
 
 
-def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -> Row:
-    question, gold, epoch, attempt = one
-    own: dict[str, object] = {
-        **_place(run, question.id, epoch),
+def _attempt_row(run: Run, question_attempt: QuestionAttempt, notes: Sequence[AttemptNote]) -> Row:
+    question, gold, epoch, attempt = question_attempt
+    cells: dict[str, object] = {
+        **_attempt_cells(run, question.id, epoch),
         "gold": gold.answer,
         "metadata": question_metadata(question),
         "marks": " ".join(note.mark for note in notes if note.mark) or None,
@@ -97,41 +102,41 @@ def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -
     }
     if attempt is None or attempt.status == "not_run":
         reason = attempt.reason or None if attempt else None
-        return frames.ATTEMPTS.cells(question, **own, status="not_run", reason=reason, text=None)
-    own["seconds"] = attempt.seconds if run.timed else None
-    return frames.ATTEMPTS.cells(attempt, question, **own)
+        return frames.ATTEMPTS.cells(question, **cells, status="not_run", reason=reason, text=None)
+    cells["seconds"] = attempt.seconds if run.timed else None
+    return frames.ATTEMPTS.cells(attempt, question, **cells)
 
 
-def _place(run: Run, question_id: str, epoch: int) -> dict[str, object]:
+def _attempt_cells(run: Run, question_id: str, epoch: int) -> dict[str, object]:
     return {"run": run.id, "agent": run.agent, "question_id": question_id, "epoch": epoch}
 
 
 def _call_rows(store: Store, run: Run) -> Iterator[Part]:
     for part in run_attempts(store, run):
         yield [
-            _call_row(call, call=number, **_place(run, question.id, epoch))
+            _call_row(call, call=number, **_attempt_cells(run, question.id, epoch))
             for question, _, epoch, attempt in part
             if attempt is not None
             for number, call in enumerate(calls(attempt.events))
         ]
 
 
-def _call_row(made: Call, **own: object) -> Row:
-    # A call without a reply: nothing is known of what it cost.
-    uncached = None if made.error else made.cost_uncached
+def _call_row(call: Call, **cells: object) -> Row:
+    # The cost of a call without a reply is not known.
+    uncached = None if call.error else call.cost_uncached
     return frames.CALLS.cells(
-        made,
-        **own,
-        cost_paid=0.0 if made.cached and not made.error else uncached,
+        call,
+        **cells,
+        cost_paid=0.0 if call.cached and not call.error else uncached,
         cost_uncached=uncached,
-        passages=len(made.passages) if made.kind == "search" else None,
-        faults=len(made.faults),
+        passages=len(call.passages) if call.kind == "search" else None,
+        faults=len(call.faults),
     )
 
 
 def _score_rows(store: Store, run: Run) -> Iterator[Part]:
     scores = store.stream_scores(run)
-    while part := [frames.SCORES.cells(score, run=run.id, agent=run.agent) for score in islice(scores, _PART)]:
+    while part := [frames.SCORES.cells(score, run=run.id, agent=run.agent) for score in islice(scores, _ROWS_PER_PART)]:
         yield part
 
 
@@ -139,17 +144,17 @@ def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
 
     for part in run_attempts(store, run):
         rows: Part = []
-        for question, known, epoch, attempt in part:
-            gold = frozenset(known.documents)
+        for question, reference, epoch, attempt in part:
+            gold = frozenset(reference.documents)
             for number, search in enumerate(searches_by(store, attempt) if attempt else (), 1):
-                for place, passage in enumerate(search.passages, 1):
+                for index, passage in enumerate(search.passages, 1):
                     rows.append(
                         frames.PASSAGES.cells(
                             passage,
-                            **_place(run, question.id, epoch),
+                            **_attempt_cells(run, question.id, epoch),
                             search=number,
                             query=search.query,
-                            rank=passage.rank or place,
+                            rank=passage.rank or index,
                             gold=passage.document in gold if gold else None,
                         )
                     )
@@ -166,9 +171,9 @@ def _judgement_rows(store: Store, run: Run) -> Iterator[Part]:
         fitting = [question for question in questions if method.fits(question, golds[question.id])]
         items = [(item, question.id) for question in fitting for item in method.items(golds[question.id])]
         for epoch in range(run.epochs):
-            for said in recorded_verdicts(store, run, method, epoch):
+            for recorded in recorded_verdicts(store, run, method, epoch):
                 yield [
-                    (run.id, run.agent, question, epoch, method.name, said.judge, item, said.verdicts[item])
+                    (run.id, run.agent, question, epoch, method.name, recorded.judge, item, recorded.verdicts[item])
                     for item, question in items
-                    if item in said.verdicts
+                    if item in recorded.verdicts
                 ]

@@ -1,5 +1,4 @@
-"""The frames that results give to pandas: their columns. The page of frames in the built site is made from this
-file."""
+"""The frames that results give to pandas, with their columns. The site's page of frames is generated from this file."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ Part = list[Row]
 
 
 class Frame(Struct, frozen=True):
-    """A kind of frame: its name, what a row is, and its columns in their order."""
+    """Kind of frame: its name, the meaning of a row, and its columns in their order."""
 
     name: str
     row: str
@@ -27,13 +26,14 @@ class Frame(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names."""
+        """Return the columns' names."""
         return tuple(column.name for column in self.columns)
 
     def cells(self, *records: Any, **own: object) -> tuple[object, ...]:
-        """A row: each cell is the one given by its column's name, else what the column reads from the first of these
-        records that has it, else null."""
-        return tuple(own[one.name] if one.name in own else _read(one, records) for one in self.columns)
+        """Return a row: each cell is given by its column's name, else read from the first record that has it, else
+        null.
+        """
+        return tuple(own[column.name] if column.name in own else _read(column, records) for column in self.columns)
 
 
 def _read(column: Column, records: Sequence[Any]) -> object:
@@ -42,12 +42,12 @@ def _read(column: Column, records: Sequence[Any]) -> object:
     return value or None if column.null else value
 
 
-def _text(name: str, words: str, value: str = "") -> Column:
+def _text_column(name: str, words: str, value: str = "") -> Column:
     return Column(name, value, type="text", words=words)
 
 
-def _maybe(name: str, words: str, value: str = "") -> Column:
-    """A column of texts of which an empty one is null."""
+def _optional_text_column(name: str, words: str, value: str = "") -> Column:
+    """Return a column of texts in which empty texts are null."""
     return Column(name, value, type="text", words=words, null=True)
 
 
@@ -55,33 +55,33 @@ def _whole(name: str, words: str, unit: str = "", value: str = "") -> Column:
     return Column(name, value, type="whole", words=words, unit=unit)
 
 
-def _real(name: str, words: str, unit: str = "", value: str = "") -> Column:
+def _real_column(name: str, words: str, unit: str = "", value: str = "") -> Column:
     return Column(name, value, type="real", words=words, unit=unit)
 
 
-def _truth(name: str, words: str) -> Column:
+def _truth_column(name: str, words: str) -> Column:
     return Column(name, type="truth", words=words)
 
 
-def _time(name: str, words: str) -> Column:
+def _time_column(name: str, words: str) -> Column:
     return Column(name, type="time", words=words, null=True)
 
 
-_TOTALS = {one.name: one for one in TOTALS if one.type}
-_RUN = _text("run", "The run's id.")
-_AGENT = _text("agent", "The agent's canonical text.")
-_NAME = _text("name", "What it is called in tables: its own name, else the agent's text.")
-_QUESTION = _text("question_id", "The question's id.")
-_ASKED = (_RUN, _AGENT, _QUESTION, _whole("epoch", "Which time the question was asked, from 0."))
+_TOTALS = {column.name: column for column in TOTALS if column.type}
+_RUN = _text_column("run", "The run's id.")
+_AGENT = _text_column("agent", "The agent's canonical text.")
+_NAME = _text_column("name", "What it is called in tables: its own name, else the agent's text.")
+_QUESTION = _text_column("question_id", "The question's id.")
+_ATTEMPT_KEYS = (_RUN, _AGENT, _QUESTION, _whole("epoch", "Which time the question was asked, from 0."))
 _TOKENS = (_TOTALS["input_tokens"], _TOTALS["output_tokens"])
 _COSTS = (_TOTALS["cost_paid"], _TOTALS["cost_uncached"])
-_USED = (
+_USAGE = (
     *_TOKENS,
     _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
     _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
     *_COSTS,
 )
-_METADATA = _text(
+_METADATA = _text_column(
     "metadata",
     "What else its benchmark says of it, such as `significance_type`, as a JSON object; null: nothing.",
 )
@@ -92,8 +92,8 @@ RUNS = Frame(
     (
         _RUN,
         _AGENT,
-        _text("benchmark", "The benchmark's canonical name."),
-        _text("models", "The models, each once, with commas between them."),
+        _text_column("benchmark", "The benchmark's canonical name."),
+        _text_column("models", "The models, each once, with commas between them."),
         _whole("questions", "Questions that it is asked."),
         _whole("epochs", "How often each is asked."),
         _whole("completed", "Attempts that ended by themselves, also those with an empty text."),
@@ -104,10 +104,10 @@ RUNS = Frame(
         _whole("not_run", "Attempts that are still to be made."),
         *_TOKENS,
         *_COSTS,
-        _real("seconds", "Mean time of an attempt; null for imported runs.", "seconds"),
-        _time("created", "When it was begun."),
-        _text("origin", "`replayed` or `imported`."),
-        _text("fingerprint", "Hash of all that determines its results."),
+        _real_column("seconds", "Mean time of an attempt; null for imported runs.", "seconds"),
+        _time_column("created", "When it was begun."),
+        _text_column("origin", "`replayed` or `imported`."),
+        _text_column("fingerprint", "Hash of all that determines its results."),
         _NAME,
         *(_whole(name, f"{about}.") for name, about in COUNTED.items()),
     ),
@@ -116,222 +116,230 @@ ATTEMPTS = Frame(
     "attempts",
     "a run's question in one epoch, in the benchmark's order; also those still to be made",
     (
-        *_ASKED,
-        _text("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", "benchmark"),
-        _maybe("subject", "The question's subject or specialty; null: it has none.", "group"),
-        _text("kind", "`choice`, `long` or `extraction`."),
-        _text("gold", "The letter of the right option, or the reference answer."),
-        _text("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
-        _maybe("reason", "Why the status is not `completed`; null: it is."),
-        _text("text", "The answer as the agent gave it; null: not run."),
-        *_USED,
-        _real("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
-        _time("at", "When it began."),
+        *_ATTEMPT_KEYS,
+        _text_column("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", "benchmark"),
+        _optional_text_column("subject", "The question's subject or specialty; null: it has none.", "group"),
+        _text_column("kind", "`choice`, `long` or `extraction`."),
+        _text_column("gold", "The letter of the right option, or the reference answer."),
+        _text_column("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
+        _optional_text_column("reason", "Why the status is not `completed`; null: it is."),
+        _text_column("text", "The answer as the agent gave it; null: not run."),
+        *_USAGE,
+        _real_column("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
+        _time_column("at", "When it began."),
         _METADATA,
-        _maybe("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
+        _optional_text_column(
+            "choice", "The letter of an option that the system gave apart from its text; null: it gave none."
+        ),
         *(_whole(name, f"{about}; null: not run.") for name, about in COUNTED.items()),
-        _text("marks", "Readers' marks, with spaces between them; null: none."),
-        _text("notes", "Readers' notes, a line each: `author: text`; null: none."),
+        _text_column("marks", "Readers' marks, with spaces between them; null: none."),
+        _text_column("notes", "Readers' notes, a line each: `author: text`; null: none."),
     ),
 )
 CALLS = Frame(
     "calls",
     "a call of an attempt: to a model, a search or a tool, in order",
     (
-        *_ASKED,
+        *_ATTEMPT_KEYS,
         _whole("call", "Its place in the attempt, from 0."),
-        _text("kind", "`model`, `search` or `tool`."),
-        _text("role", "Whose cost it is: `answering`, `reading`, `querying`, `searching`, `judging` …"),
-        _text("node", "The graph's node that made it."),
-        _text("actor", "The model's or the searcher's canonical text."),
-        _truth("cached", "Whether the journal answered it."),
-        *_USED,
-        _real("seconds", "How long it took, tries and waiting included.", "seconds"),
-        _time("at", "When it began."),
+        _text_column("kind", "`model`, `search` or `tool`."),
+        _text_column("role", "Whose cost it is: `answering`, `reading`, `querying`, `searching`, `judging` …"),
+        _text_column("node", "The graph's node that made it."),
+        _text_column("actor", "The model's or the searcher's canonical text."),
+        _truth_column("cached", "Whether the journal answered it."),
+        *_USAGE,
+        _real_column("seconds", "How long it took, tries and waiting included.", "seconds"),
+        _time_column("at", "When it began."),
         _whole("passages", "Passages that a search returned; null: no search."),
         _whole("faults", "Tries that gave no reply."),
-        _maybe("error", "Why it gave no reply at all; null: it gave one."),
-        _maybe("key", "Its key in the journal."),
-        _maybe("answered_by", "The model that the reply names; null: it names none.", "model"),
+        _optional_text_column("error", "Why it gave no reply at all; null: it gave one."),
+        _optional_text_column("key", "Its key in the journal."),
+        _optional_text_column("answered_by", "The model that the reply names; null: it names none.", "model"),
     ),
 )
 SCORES = Frame(
     "scores",
     "a score of an attempt by one scorer",
     (
-        *_ASKED,
-        _text("scorer", "The scorer's name."),
-        _real("value", "The score; null: missing (a judge that failed).", "the scorer's"),
-        _text("answer_status", "`answered`, `abstained`, `refused`, `unreadable` or `empty`."),
-        _maybe("prediction", "The letter or the parsed answer that the scorer went by; null: none."),
-        _maybe("reason", "What the scorer says of it; null: nothing."),
+        *_ATTEMPT_KEYS,
+        _text_column("scorer", "The scorer's name."),
+        _real_column("value", "The score; null: missing (a judge that failed).", "the scorer's"),
+        _text_column("answer_status", "`answered`, `abstained`, `refused`, `unreadable` or `empty`."),
+        _optional_text_column("prediction", "The letter or the parsed answer that the scorer went by; null: none."),
+        _optional_text_column("reason", "What the scorer says of it; null: nothing."),
     ),
 )
 PASSAGES = Frame(
     "passages",
     "a passage that a search of an attempt returned",
     (
-        *_ASKED,
+        *_ATTEMPT_KEYS,
         _whole("search", "The search's place among the attempt's searches, from 1."),
-        _text("query", "What was searched for."),
+        _text_column("query", "What was searched for."),
         _whole("rank", "From 1, best first."),
-        _text("passage", "The passage's id.", "id"),
-        _text("document", "The id of its document."),
-        _maybe("title", "The document's title; null: it has none."),
-        _real("score", "The retriever's score.", "the retriever's"),
-        _truth("gold", "Whether the document holds the answer; null: the benchmark does not say."),
-        _text("corpus", "Where it was found."),
-        _maybe("retriever", "By what."),
-        _maybe("chunk", "Of a whole document: the id of the chunk that it was found by; null: the passage was found."),
+        _text_column("passage", "The passage's id.", "id"),
+        _text_column("document", "The id of its document."),
+        _optional_text_column("title", "The document's title; null: it has none."),
+        _real_column("score", "The retriever's score.", "the retriever's"),
+        _truth_column("gold", "Whether the document holds the answer; null: the benchmark does not say."),
+        _text_column("corpus", "Where it was found."),
+        _optional_text_column("retriever", "By what."),
+        _optional_text_column(
+            "chunk", "Of a whole document: the id of the chunk that it was found by; null: the passage was found."
+        ),
     ),
 )
 JUDGEMENTS = Frame(
     "judgements",
     "what one judge said of one thing: an answer, or a statement about it",
     (
-        *_ASKED,
-        _text("kind", "The way of judging: `equivalence`, `equivalence-published` or `statements`."),
-        _text("judge", "The judge's canonical text."),
-        _text("item", "What was judged: the question's id, or a statement's (`ID#1`)."),
-        _text("verdict", "The label; null: it was asked and gave none."),
+        *_ATTEMPT_KEYS,
+        _text_column("kind", "The way of judging: `equivalence`, `equivalence-published` or `statements`."),
+        _text_column("judge", "The judge's canonical text."),
+        _text_column("item", "What was judged: the question's id, or a statement's (`ID#1`)."),
+        _text_column("verdict", "The label; null: it was asked and gave none."),
     ),
 )
 _FIRST = ("model_calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
-"""Totals that stand before the others."""
+"""Totals that come before the others."""
 FIGURES = Frame(
     "figures",
     "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
     (
         _RUN,
         _AGENT,
-        _text("scorer", "The scorer's name."),
-        _truth("headline", "Whether it is the headline scorer of the benchmark, or was asked for."),
-        _real("value", "The score: of several datasets their unweighted mean.", "the scorer's; a share, not percent"),
-        _real("error", "The ± of MIRAGE's tables, sqrt(p(1-p)/n); no interval.", "as value"),
-        _real("low", "Lower end of the 95 % interval; null: too few questions for one.", "as value"),
-        _real("high", "Upper end of the 95 % interval; null likewise.", "as value"),
-        _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
+        _text_column("scorer", "The scorer's name."),
+        _truth_column("headline", "Whether it is the headline scorer of the benchmark, or was asked for."),
+        _real_column(
+            "value", "The score: of several datasets their unweighted mean.", "the scorer's; a share, not percent"
+        ),
+        _real_column("error", "The ± of MIRAGE's tables, sqrt(p(1-p)/n); no interval.", "as value"),
+        _real_column("low", "Lower end of the 95 % interval; null: too few questions for one.", "as value"),
+        _real_column("high", "Upper end of the 95 % interval; null likewise.", "as value"),
+        _real_column(
+            "best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"
+        ),
         _whole("n", "Questions with a score."),
         _whole("missing", "Questions whose score is missing."),
-        *(one for name, one in _TOTALS.items() if name in _FIRST),
-        _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
+        *(column for name, column in _TOTALS.items() if name in _FIRST),
+        _real_column("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
-        *(one for name, one in _TOTALS.items() if name not in _FIRST),
+        *(column for name, column in _TOTALS.items() if name not in _FIRST),
     ),
 )
 PAIRS = Frame(
     "pairs",
     "two runs under one scorer",
     (
-        _text("scorer", "The scorer's name."),
-        _text("first", "A run's id."),
-        _text("second", "A run's id."),
-        _real("difference", "The second's value minus the first's.", "the scorer's; a share, not percent"),
-        _real("low", "Lower end of the 95 % interval; null: too few questions for one.", "as difference"),
-        _real("high", "Upper end of the 95 % interval; null likewise.", "as difference"),
+        _text_column("scorer", "The scorer's name."),
+        _text_column("first", "A run's id."),
+        _text_column("second", "A run's id."),
+        _real_column("difference", "The second's value minus the first's.", "the scorer's; a share, not percent"),
+        _real_column("low", "Lower end of the 95 % interval; null: too few questions for one.", "as difference"),
+        _real_column("high", "Upper end of the 95 % interval; null likewise.", "as difference"),
         _whole("n", "Questions that both have."),
         _whole("first_only", "Questions that only the first has right."),
         _whole("second_only", "Questions that only the second has right."),
-        _real("p_mcnemar", "Exact McNemar test; over several datasets, an exact test of their mean."),
-        _real("p_holm", "The same after Holm's correction over all pairs."),
-        _real("p_always", "Of runs that ended by their own results: p at any number of questions."),
-        _real("mde", "Minimum detectable effect, 80 % power.", "as difference"),
-        _text("first_name", "What the first is called in tables."),
-        _text("second_name", "What the second is called in tables."),
+        _real_column("p_mcnemar", "Exact McNemar test; over several datasets, an exact test of their mean."),
+        _real_column("p_holm", "The same after Holm's correction over all pairs."),
+        _real_column("p_always", "Of runs that ended by their own results: p at any number of questions."),
+        _real_column("mde", "Minimum detectable effect, 80 % power.", "as difference"),
+        _text_column("first_name", "What the first is called in tables."),
+        _text_column("second_name", "What the second is called in tables."),
     ),
 )
 MEASURES = Frame(
     "measures",
     "a retriever, or a TREC run, by one measure",
     (
-        _text("retriever", "The retriever's text, or the file's name."),
-        _text("measure", "As trec_eval's, such as `nDCG@10`."),
-        _real("value", "Mean over every judged query."),
+        _text_column("retriever", "The retriever's text, or the file's name."),
+        _text_column("measure", "As trec_eval's, such as `nDCG@10`."),
+        _real_column("value", "Mean over every judged query."),
         _whole("queries", "Judged queries."),
         _whole("without_results", "Of these, queries without a result; they count 0."),
-        _real("queries_per_second", "Searches a second; null: a TREC run."),
-        _real("p95_seconds", "The time that 95 % of the searches stay below.", "seconds"),
-        _text("set", "The set of queries; null: one set alone."),
+        _real_column("queries_per_second", "Searches a second; null: a TREC run."),
+        _real_column("p95_seconds", "The time that 95 % of the searches stay below.", "seconds"),
+        _text_column("set", "The set of queries; null: one set alone."),
     ),
 )
 STUDY_CELLS = Frame(
     "cells",
     "a cell of a study's table",
     (
-        _text("study", "The study's name."),
-        _text("row", "The row's name."),
-        _text("column", "The column's name."),
-        _text("measure", "The scorer, the measure or the axis."),
-        _real("value", "Our figure, in the paper's unit: percents are from 0 to 100."),
-        _real("low", "Lower end of its 95 % interval."),
-        _real("high", "Upper end."),
-        _real("spread", "What stands after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
+        _text_column("study", "The study's name."),
+        _text_column("row", "The row's name."),
+        _text_column("column", "The column's name."),
+        _text_column("measure", "The scorer, the measure or the axis."),
+        _real_column("value", "Our figure, in the paper's unit: percents are from 0 to 100."),
+        _real_column("low", "Lower end of its 95 % interval."),
+        _real_column("high", "Upper end."),
+        _real_column("spread", "What stands after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
         _whole("n", "Questions or queries with a value."),
         _whole("missing", "Questions without one; they are in no mean."),
         _whole("failed", "Attempts that an error ended; they count as 0, but for `failed_right`."),
         _whole("failed_right", "Of these, those with a text that the scorer yet reads as right."),
-        _real("published", "The paper's figure."),
-        _real("published_spread", "What the paper prints after ±."),
-        _real("deviation", "Ours minus the paper's."),
-        _real("difference", "This row minus the study's baseline row, on the same questions."),
-        _real("difference_low", "Lower end of its 95 % interval."),
-        _real("difference_high", "Upper end."),
-        _text("state", "`done`, `part`, `to do`, `lacks` or `failed`."),
-        _text("why", "What it lacks and how to get it, or how much of it is there."),
-        _text("runs", "The ids of the runs that it shows, with commas between them."),
+        _real_column("published", "The paper's figure."),
+        _real_column("published_spread", "What the paper prints after ±."),
+        _real_column("deviation", "Ours minus the paper's."),
+        _real_column("difference", "This row minus the study's baseline row, on the same questions."),
+        _real_column("difference_low", "Lower end of its 95 % interval."),
+        _real_column("difference_high", "Upper end."),
+        _text_column("state", "`done`, `part`, `to do`, `lacks` or `failed`."),
+        _text_column("why", "What it lacks and how to get it, or how much of it is there."),
+        _text_column("runs", "The ids of the runs that it shows, with commas between them."),
     ),
 )
 QUERIES = Frame(
     "queries",
     "a query by one retriever and one measure",
     (
-        _text("retriever", "The retriever's text, or the file's name."),
-        _text("measure", "As trec_eval's."),
-        _text("query", "The query's id."),
-        _real("value", "The measure of this query."),
-        _text("set", "The set of queries; null: one set alone."),
+        _text_column("retriever", "The retriever's text, or the file's name."),
+        _text_column("measure", "As trec_eval's."),
+        _text_column("query", "The query's id."),
+        _real_column("value", "The measure of this query."),
+        _text_column("set", "The set of queries; null: one set alone."),
     ),
 )
 RATINGS = Frame(
     "ratings",
     "a system on one axis of an arena",
     (
-        _text("arena", "The arena's id."),
-        _text("axis", "On what answers were compared."),
-        _text("system", "Who played."),
+        _text_column("arena", "The arena's id."),
+        _text_column("axis", "On what answers were compared."),
+        _text_column("system", "Who played."),
         _whole("rank", "The best rank that its interval allows, from 1; null: ratings are withheld."),
         _whole("worst_rank", "The worst rank that its interval allows."),
-        _real("rating", "Bradley-Terry on Elo's scale, mean 1000.", "Elo points"),
-        _real("low", "Lower end of the interval.", "Elo points"),
-        _real("high", "Upper end of the interval.", "Elo points"),
+        _real_column("rating", "Bradley-Terry on Elo's scale, mean 1000.", "Elo points"),
+        _real_column("low", "Lower end of the interval.", "Elo points"),
+        _real_column("high", "Upper end of the interval.", "Elo points"),
         _whole("matches", "Matches of all systems on this axis."),
-        _text("withheld", "Why there are no ratings; null: there are."),
-        _text("name", "What the system is called in tables: its own name, else as `system`."),
+        _text_column("withheld", "Why there are no ratings; null: there are."),
+        _text_column("name", "What the system is called in tables: its own name, else as `system`."),
     ),
 )
 MATCHES = Frame(
     "matches",
     "what one judge of an arena said of one pair of answers in one order, on one axis",
     (
-        _text("arena", "The arena's id."),
+        _text_column("arena", "The arena's id."),
         _whole("match", "The match's place in the order of play, from 0."),
         _QUESTION,
-        _text("judge", "The judge's canonical text."),
-        _text("axis", "On what they were compared."),
-        _text("first", "The system whose answer was shown first."),
-        _text("second", "The other system."),
-        _text("outcome", "`first`, `second` or `tie`; null: no verdict."),
-        _text("how", "`asked`; `cut` (to the judge's window); `empty` and `identical` need no judge."),
+        _text_column("judge", "The judge's canonical text."),
+        _text_column("axis", "On what they were compared."),
+        _text_column("first", "The system whose answer was shown first."),
+        _text_column("second", "The other system."),
+        _text_column("outcome", "`first`, `second` or `tie`; null: no verdict."),
+        _text_column("how", "`asked`; `cut` (to the judge's window); `empty` and `identical` need no judge."),
     ),
 )
 LEDGER = Frame(
     "ledger",
     "the calls that have these names in common",
     (
-        _text("run", "A run's or an arena's id; here and below null: not split by it."),
-        _text("role", "`answering`, `reading`, `querying`, `searching`, `judging` …"),
-        _text("node", "The graph's node."),
-        _text("model", "The model's or the searcher's canonical text."),
+        _text_column("run", "A run's or an arena's id; here and below null: not split by it."),
+        _text_column("role", "`answering`, `reading`, `querying`, `searching`, `judging` …"),
+        _text_column("node", "The graph's node."),
+        _text_column("model", "The model's or the searcher's canonical text."),
         _whole("model_calls", "Calls of models."),
         _whole("reused", "Of these, answered from the journal."),
         _whole("failed", "Of these, without a reply."),
@@ -345,15 +353,15 @@ QUESTIONS = Frame(
     "a question of a benchmark, in its order",
     (
         _QUESTION,
-        _text("dataset", "Its own benchmark, such as `mirage/pubmedqa`."),
-        _text("kind", "`choice`, `long` or `extraction`."),
-        _text("text", "The question."),
-        _text("options", "Letter → option as a JSON object; null: it has none."),
-        _text("gold", "The letter of the right option, or the reference answer."),
-        _text("subject", "Its subject or specialty; null: it has none."),
-        _text("cluster", "Questions that are not independent share one; null: one of its own."),
-        _text("split", "Which part of the benchmark it belongs to."),
-        _text("language", "Its language."),
+        _text_column("dataset", "Its own benchmark, such as `mirage/pubmedqa`."),
+        _text_column("kind", "`choice`, `long` or `extraction`."),
+        _text_column("text", "The question."),
+        _text_column("options", "Letter → option as a JSON object; null: it has none."),
+        _text_column("gold", "The letter of the right option, or the reference answer."),
+        _text_column("subject", "Its subject or specialty; null: it has none."),
+        _text_column("cluster", "Questions that are not independent share one; null: one of its own."),
+        _text_column("split", "Which part of the benchmark it belongs to."),
+        _text_column("language", "Its language."),
         _METADATA,
     ),
 )
@@ -364,20 +372,20 @@ FRAMES: tuple[Frame, ...] = (
 )  # fmt: skip
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)
-"""What every result that stands for stored runs gives."""
+"""Frames of every result that represents stored runs."""
 
 
 def question_metadata(question: Question) -> str | None:
-    """A question's metadata as a frame has it: a JSON object; ``None``: it has none."""
+    """Return a question's metadata as a JSON object; ``None`` if it has none."""
     return msgspec.json.encode(question.metadata).decode() if question.metadata else None
 
 
 def columns_table(frames: Sequence[Frame] = FRAMES) -> str:
-    """The frames and their columns as Markdown."""
+    """Return the frames and their columns as Markdown."""
     parts = []
     for frame in frames:
         lines = [f"### `{frame.name}`", "", f"A row is {frame.row}.", ""]
         lines += ["| column | type | unit | |", "|---|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.type} | {one.unit} | {one.words} |" for one in frame.columns]
+        lines += [f"| `{column.name}` | {column.type} | {column.unit} | {column.words} |" for column in frame.columns]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"

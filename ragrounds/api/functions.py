@@ -21,19 +21,19 @@ def public_names() -> list[str]:
     return [*public_modules(), *(addition.name for addition in declared(hooks.FUNCTION.group))]
 
 
-def _lacks(value: object) -> str:
+def _missing_requirement(value: object) -> str:
     return "" if callable(value) else f"it is {type(value).__name__}, expected {hooks.FUNCTION.expected}."
 
 
-FUNCTIONS: ExtensionPoint[object] = ExtensionPoint(hooks.FUNCTION, object, _lacks, public_modules)
-"""What ships, by the names of modules, and what installed packages add."""
+FUNCTIONS: ExtensionPoint[object] = ExtensionPoint(hooks.FUNCTION, object, _missing_requirement, public_modules)
+"""Public functions: built-in ones, by the names of modules, and those of installed packages."""
 
 
 def added_function(name: str) -> object:
     """Import a public function of an extension or of an installed package.
 
     Raises:
-        AttributeError: there is none of this name.
+        AttributeError: the name is unknown.
         UserError: the package that adds it cannot be used.
     """
     if module := hooks.extension_functions().get(name):

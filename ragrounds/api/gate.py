@@ -1,4 +1,4 @@
-"""The release gate: a policy's rules over stored runs, or over runs that go on until they decide it."""
+"""The release gate: a policy's rules over stored runs, or over runs that continue until the rules are decided."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ragrounds.ui.tables.claim_text import claimed_text, score_words
 from ragrounds.ui.tables.text_tables import markdown
 from ragrounds.ui.text import number_of, one_line
 
-_SET_HERE = (
+_GATE_ARGUMENTS = (
     "agents",
     "until",
     "max_questions",
@@ -44,51 +44,53 @@ _SET_HERE = (
     "confirmed",
 )
 """Arguments of a run that the gate sets."""
-_WHY = {"GO": "every critical rule holds", "UNDECIDED": "a critical rule is not decided"}
+_REASONS = {"GO": "every critical rule holds", "UNDECIDED": "a critical rule is not decided"}
 
 
 class GateResult(Result, frozen=True, kw_only=True):
-    """The verdict of a gate, and how its rules stand."""
+    """Verdict of a gate, with the decision on each rule."""
 
     policy: str
     verdict: Verdict
     questions: int
-    """Counted when the verdict was made, or all that there were."""
+    """Number of questions counted when the verdict was made, or of all questions."""
     available: int
-    """Questions that could be counted."""
+    """Number of questions that could be counted."""
     error: float
     seed: int
     scorer: str
     rules: tuple[RuleVerdict, ...]
     run: RunResult | None = None
-    """What was run for it; ``None``: the runs are stored ones."""
+    """Result of the policy's run; ``None`` if the runs are stored ones."""
 
     @property
     def why(self) -> str:
-        """The verdict in a sentence."""
-        failed = [f"{one.tier} {one.name!r}" for one in self.rules if self._fails(one)]
-        why = _WHY.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
-        return f"{self.verdict} after {self.questions:,} of {number_of(self.available, 'question')}: {one_line(why)}."
+        """Return the verdict in a sentence."""
+        failed = [f"{rule.tier} {rule.name!r}" for rule in self.rules if self._fails(rule)]
+        reason = _REASONS.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
+        return (
+            f"{self.verdict} after {self.questions:,} of {number_of(self.available, 'question')}: {one_line(reason)}."
+        )
 
     def _fails(self, rule: RuleVerdict) -> bool:
-        """Whether a rule that fails is part of a NO-GO."""
+        """Return True if a rule that fails is part of a NO-GO."""
         return self.verdict == "NO-GO" and rule.claim.decision == "fails" and rule.tier != "advisory"
 
     def lines(self) -> Iterator[str]:
-        """The verdict, a line a condition, and what more data would decide."""
+        """Yield the verdict, a line for each rule, and the number of questions that would decide it."""
         yield self.why
-        for one in self.rules:
-            where = f" ({one.dataset})" if one.dataset else ""
-            yield f"  {one.claim.decision:12}{one.tier:11} {one_line(one.name)}{where}: {_said(one.claim)}"
-            if one.needs is not None:
-                yield f"{'':26}about {one.needs:,} questions in all decide it, if the others are like these"
-            elif one.claim.decision == "undecided":
+        for rule in self.rules:
+            dataset = f" ({rule.dataset})" if rule.dataset else ""
+            yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{dataset}: {_measured(rule.claim)}"
+            if rule.needs is not None:
+                yield f"{'':26}about {rule.needs:,} questions in all decide it, if the others are like these"
+            elif rule.claim.decision == "undecided":
                 yield f"{'':26}a hundred times as many questions would not decide it: it stands at its limit"
         yield self.basis
 
     @property
     def basis(self) -> str:
-        """What the verdict rests on."""
+        """Return the evidence of the verdict: its error rate, its scorer and its order of questions."""
         return (
             f"A wrong GO or NO-GO has a chance of {100 * self.error:g} % at most, after any number of questions. "
             f"{score_words(self.scorer).capitalize()}; questions in the order of seed {self.seed}."
@@ -100,53 +102,57 @@ class GateResult(Result, frozen=True, kw_only=True):
             console.print(line, markup=False, soft_wrap=True, highlight=False)
 
     def facts(self) -> dict[str, object]:
-        """The same as plain values."""
+        """Return the verdict as plain values."""
         return {name: value for name, value in asdict(self).items() if name != "run"}
 
     def markdown(self) -> str:
-        """The same as GitHub's Markdown."""
+        """Return the verdict as GitHub's Markdown."""
         columns = (
             words("tier", lambda row: row.tier),
             words("rule", lambda row: row.name),
             words("stands", lambda row: row.claim.decision),
-            words("measured", lambda row: _said(row.claim)),
+            words("measured", lambda row: _measured(row.claim)),
             Column("questions that decide it", lambda row: row.needs),
         )
         return markdown([table_of("gate", self.rules, columns, title=self.why)], [self.basis])
 
     def junit(self) -> str:
-        """A JUnit file: a failure for each rule that makes a NO-GO, an error for each that keeps a verdict open."""
+        """Return a JUnit file: a failure for each rule that causes a NO-GO, an error for each that leaves the verdict
+        open.
+        """
         suite = ElementTree.Element("testsuite", name=one_line(f"ragrounds gate {self.policy}"))
         counts = {"failure": 0, "error": 0, "skipped": 0}
-        for one in self.rules:
-            case = ElementTree.SubElement(suite, "testcase", classname=f"gate.{one.tier}", name=one_line(one.name))
-            kind = "failure" if self._fails(one) else ""
-            if not kind and one.claim.decision != "holds":
-                kind = "error" if one.tier == "critical" and self.verdict == "UNDECIDED" else "skipped"
+        for rule in self.rules:
+            case = ElementTree.SubElement(suite, "testcase", classname=f"gate.{rule.tier}", name=one_line(rule.name))
+            kind = "failure" if self._fails(rule) else ""
+            if not kind and rule.claim.decision != "holds":
+                kind = "error" if rule.tier == "critical" and self.verdict == "UNDECIDED" else "skipped"
             if kind:
                 counts[kind] += 1
-                ElementTree.SubElement(case, kind, message=one_line(f"{one.claim.decision}: {_said(one.claim)}", 400))
+                ElementTree.SubElement(
+                    case, kind, message=one_line(f"{rule.claim.decision}: {_measured(rule.claim)}", 400)
+                )
         suite.attrib.update({"tests": str(len(self.rules)), "failures": str(counts["failure"])})
         suite.attrib.update({"errors": str(counts["error"]), "skipped": str(counts["skipped"])})
         ElementTree.SubElement(suite, "system-out").text = f"{self.why} {self.basis}"
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _said(claim: ClaimVerdict) -> str:
+def _measured(claim: ClaimVerdict) -> str:
     return "; ".join(
         (
-            one_line(f"{one.measured} {one.claimed}: no question was counted")
-            if one.value is None
-            else f"{claimed_text(one.measured, one.claimed, one.value, one.low, one.high, 'interval')}, "
-            f"n = {one.questions:,}"
+            one_line(f"{part.measured} {part.claimed}: no question was counted")
+            if part.value is None
+            else f"{claimed_text(part.measured, part.claimed, part.value, part.low, part.high, 'interval')}, "
+            f"n = {part.questions:,}"
         )
-        + (f" ({one.reason})" if one.reason else "")
-        for one in claim.conditions
+        + (f" ({part.reason})" if part.reason else "")
+        for part in claim.conditions
     )
 
 
 class GateArguments(Struct, frozen=True):
-    """Which policy, and what its runs may take."""
+    """Policy, and the limits of its runs."""
 
     policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
     max_questions: Annotated[int | None, Arg("Count so many questions at most.", 1)] = None
@@ -163,54 +169,54 @@ def gate(given: GateArguments) -> GateResult:
 
         rr.gate("policy.toml").verdict
 
-    With ``[run]`` in the policy its agents are run until the verdict is made; else its runs are stored ones. The same
+    With ``[run]`` in the policy, its agents are run until the verdict is made; else its runs are stored ones. The same
     call resumes, and gives the same verdict.
 
     Raises:
-        UserError: a policy that cannot be read or decided; an unknown run or dataset; as :func:`run`.
+        UserError: the policy cannot be read or decided; a run or dataset is unknown; as :func:`run`.
     """
     path = Path(given.policy)
-    policy, chosen = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
+    policy, settings = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
     if policy.run is None:
-        with opened_runs(list(policy.runs.values()), chosen) as (store, found):
+        with opened_runs(list(policy.runs.values()), settings) as (store, runs):
             stop = GateStop(
                 policy,
-                dict(zip(policy.runs, found, strict=True)),
-                common_questions(store, found, False)[0],
+                dict(zip(policy.runs, runs, strict=True)),
+                common_questions(store, runs, False)[0],
                 given.max_questions,
             )
             stop.read(store, failed=True)
-            return _result(path, stop, None)
+            return _gate_result(path, stop, None)
     if given.journal.endswith(".jsonl"):
         given = replace(given, journal=str(Path(given.journal).absolute()))
-    made: list[GateStop] = []
+    stops: list[GateStop] = []
 
     def watch(store: Any, runs: Any, questions: Any, _: RunArguments) -> GateStop:
         if len(runs) != len(policy.runs):
             raise UserError("One of [runs] cannot be replayed, or two are one agent: the gate has nothing to compare.")
         stop = GateStop(policy, dict(zip(policy.runs, runs, strict=True)), questions, given.max_questions)
         stop.begin(store)
-        made.append(stop)
+        stops.append(stop)
         return stop
 
     with contextlib.chdir(path.parent):
-        asked = _arguments(policy, given, chosen)
-        with begun_runs(asked, watch=watch) as replay:
-            return _result(path, made[0], replay.result(finish(replay.carry_out())))
+        arguments = _policy_arguments(policy, given, settings)
+        with begun_runs(arguments, watch=watch) as replay:
+            return _gate_result(path, stops[0], replay.result(finish(replay.carry_out())))
 
 
-def _arguments(policy: Policy, given: GateArguments, settings: Settings) -> RunArguments:
-    """The arguments of the policy's run; a journal file is read into the store."""
+def _policy_arguments(policy: Policy, gate_arguments: GateArguments, settings: Settings) -> RunArguments:
+    """Return the arguments of the policy's run. A journal file is read into the store."""
     raw: Mapping[str, Any] = policy.run or {}
-    known = [name for name in RunArguments.__struct_fields__ if name not in _SET_HERE]
+    allowed = [name for name in RunArguments.__struct_fields__ if name not in _GATE_ARGUMENTS]
     for name in raw:
-        if name not in known:
-            raise UserError(f"[run] has no key {name!r}.{nearest(name, known)} Expected those of `ragrounds run`.")
-    journal = given.journal or raw.get("journal", "reuse")
+        if name not in allowed:
+            raise UserError(f"[run] has no key {name!r}.{nearest(name, allowed)} Expected those of `ragrounds run`.")
+    journal = gate_arguments.journal or raw.get("journal", "reuse")
     file = str(journal).endswith(".jsonl")
     if file:
         read_journal(journal, settings=settings)
-    asked = RunArguments(
+    run_arguments = RunArguments(
         **{
             **raw,
             "journal": "replay" if file else journal,
@@ -218,18 +224,18 @@ def _arguments(policy: Policy, given: GateArguments, settings: Settings) -> RunA
             "scorers": raw.get("scorers", [policy.scorer] if policy.scorer else []),
             "seed": policy.seed,
             "confirmed": file or journal == "replay",
-            "listener": given.listener,
-            "progress": given.progress,
+            "listener": gate_arguments.listener,
+            "progress": gate_arguments.progress,
             "settings": settings,
-            # The recording ended with the verdict: of questions behind it only those in flight were asked.
+            # The recording ended with the verdict: only questions that were in flight were asked after it.
             **({"concurrency": 1, "workers": 1} if file or journal == "replay" else {}),
         }
     )
-    check(asked)
-    return asked
+    check(run_arguments)
+    return run_arguments
 
 
-def _result(path: Path, stop: GateStop, run: RunResult | None) -> GateResult:
+def _gate_result(path: Path, stop: GateStop, run: RunResult | None) -> GateResult:
     return GateResult(
         policy=path.name,
         verdict=stop.gate.verdict,

@@ -1,4 +1,4 @@
-"""How many questions a release gate needs, planned from stored runs."""
+"""The number of questions that a release gate needs, planned from stored runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.text_tables import print_table
 
-_FEWEST = 20
-"""Questions that a plan is made from."""
+_MINIMUM_QUESTIONS = 20
+"""Minimum number of questions of a pilot."""
 
 
 class GatePlan(Result, frozen=True, kw_only=True):
-    """What the critical rules of a policy need, by design."""
+    """Numbers of questions that the critical rules of a policy need, by design."""
 
     power: float
     designs: tuple[DesignSize, ...]
@@ -44,7 +44,7 @@ class GatePlan(Result, frozen=True, kw_only=True):
 
 
 class PlanArguments(Struct, frozen=True):
-    """What the plan of a policy is for."""
+    """Policy to plan for, and options of the plan."""
 
     policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
     effect: Annotated[
@@ -60,44 +60,45 @@ class PlanArguments(Struct, frozen=True):
 
 @takes(PlanArguments)
 def gate_plan(given: PlanArguments) -> GatePlan:
-    """How many questions the critical rules of a policy need, by epochs and judges, from stored runs as a pilot.
+    """Plan how many questions the critical rules of a policy need, by epochs and judges, with stored runs as a pilot.
 
     Raises:
-        UserError: a policy that cannot be read; no stored run of its agents; a pilot that says nothing of a rule.
+        UserError: the policy cannot be read, its agents have no stored run, or the pilot has too few questions for a
+            rule.
     """
     path = Path(given.policy)
-    policy, chosen = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
+    policy, settings = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
     designs: list[DesignSize] = []
-    with opened_runs(list(policy.runs.values()), chosen, newest=True) as (store, found):
-        runs = dict(zip(policy.runs, found, strict=True))
-        stop = GateStop(policy, runs, common_questions(store, found, False)[0])
+    with opened_runs(list(policy.runs.values()), settings, newest=True) as (store, stored):
+        runs = dict(zip(policy.runs, stored, strict=True))
+        stop = GateStop(policy, runs, common_questions(store, stored, False)[0])
         stop.read(store, failed=True, count=False)
-        costs = [one.cost_uncached for run in found for one in store.summaries(run)]
-        made = sum(len(store.done(run)) for run in found) / len(found)
-        price = None if None in costs or not made else sum(cost or 0.0 for cost in costs) / made
+        costs = [summary.cost_uncached for run in stored for summary in store.summaries(run)]
+        attempts_per_run = sum(len(store.done(run)) for run in stored) / len(stored)
+        price = None if None in costs or not attempts_per_run else sum(cost or 0.0 for cost in costs) / attempts_per_run
         for _, name, _, parts in (rule for rule in stop.gate.rules if rule[0] == "critical"):
-            for one in parts:
-                values = stop.pilot(one)
-                if len(values) < _FEWEST:
+            for condition in parts:
+                values = stop.pilot(condition)
+                if len(values) < _MINIMUM_QUESTIONS:
                     raise UserError(
-                        f"The pilot has {len(values)} questions for {name!r}, and {_FEWEST} are needed: "
+                        f"The pilot has {len(values)} questions for {name!r}, and {_MINIMUM_QUESTIONS} are needed: "
                         f"`ragrounds gate {path} --max-questions 50` asks more."
                     )
-                at = one.share_of(0.0)[0]
-                effect = one.effect_of(float(values.mean())) if given.effect is None else given.effect
-                share, middle, squares = one.share_of(effect)
+                limit_share = condition.share_of(0.0)[0]
+                effect = condition.effect_of(float(values.mean())) if given.effect is None else given.effect
+                share, middle, squares = condition.share_of(effect)
                 for epochs, judges in product((1, 2, 3), (1, 3) if given.judge_error else (1,)):
                     if epochs > 1 and values.shape[1] == 1:
-                        continue  # one epoch does not say how they differ
+                        continue  # one epoch does not show how epochs differ
                     mean = judged(share, middle, given.judge_error, judges)
                     spread = spread_of(values, epochs, judges, given.judge_error, squares)
-                    if not at < mean < 1:
+                    if not limit_share < mean < 1:
                         raise UserError(
                             f"{name!r}: a truth {effect:g} beyond its limit cannot be planned for. Give --effect, "
                             "above 0 and within what there can be."
                         )
                     design = DesignSize(rule=name, effect=effect, epochs=epochs, judges=judges)
-                    sized = size(design, values, at, mean, spread, policy.error, given.power, policy.seed)
+                    sized = size(design, values, limit_share, mean, spread, policy.error, given.power, policy.seed)
                     cost = None if price is None or sized.questions is None else price * sized.questions * epochs
                     designs.append(replace(sized, cost=cost))
     return GatePlan(power=given.power, designs=tuple(designs))

@@ -1,4 +1,4 @@
-"""What is searched: corpora stored, versioned and made searchable."""
+"""Indexes: corpora stored, versioned and made searchable."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from ragrounds.tools.retriever import open_searcher
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):
-    """What came of :func:`build`."""
+    """Result of :func:`build`."""
 
     index: IndexDetails
     retrievers: tuple[str, ...]
-    """The retrievers that are built, as canonical texts."""
+    """Retrievers that are built, as canonical texts."""
     passed_over: tuple[str, ...]
-    """What could not be read, where that was passed over."""
+    """Files and rows that could not be read and were skipped."""
     new: bool
-    """Whether another version is searched than before."""
+    """True if the searched version has changed."""
 
 
 class VectorFiles(Struct, frozen=True):
-    """Vectors that somebody made before, and the ids of their rows."""
+    """Vectors that were made before, and the ids of their rows."""
 
     vectors: tuple[str | Path, ...] = ()
     ids: tuple[str | Path, ...] = ()
@@ -62,28 +62,28 @@ class VectorFiles(Struct, frozen=True):
             raise UserError("--ids are for the rows of --vectors: give both, or neither.")
 
     def imported(self, asked: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
-        """Take the vectors for the one retriever that is asked for.
+        """Import the vectors for the only given retriever.
 
         Raises:
-            UserError: none or several were asked for; the files do not fit the corpus.
+            UserError: no retriever or several were given, or the files do not fit the corpus.
         """
         if len(asked) != 1:
             raise UserError(
                 "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
                 f"embeds the queries; {len(asked)} were given."
             )
-        taken = import_vectors(
+        imported_vectors = import_vectors(
             open_named(corpus, home),
             parse(asked[0]),
             self.vectors,
             self.ids,
             progress=lambda done: tell("taking", done),
         )
-        BUILT.report(taken.words())
+        BUILT.report(imported_vectors.words())
 
 
 class IndexArguments(Struct, frozen=True):
-    """What an index is made of, and how."""
+    """Source of an index, and how it is built."""
 
     name: Annotated[str, Arg("What the index is called.", option="name")]
     source: Annotated[
@@ -124,18 +124,22 @@ class IndexArguments(Struct, frozen=True):
 def build(given: IndexArguments) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable.
 
-    An index that is there gets another version, which is searched from then on; what is open keeps its own. The
-    vectors of texts that stayed as they were are not made again. The same call resumes an interrupted build.
+    An existing index gets a new version, which is searched from then on; open searchers keep their version. The vectors
+    of unchanged texts are not computed again. The same call resumes an interrupted build.
 
     Raises:
-        UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
+        UserError: a name, source, chunker or retriever cannot be used, or a line cannot be read.
         StopRun: the disk is full.
     """
-    chosen = chosen_settings(given.settings, given.home)
-    make_home(chosen.home)
-    root, source = folder_of(given.name, chosen.home), corpus_source(guess_family(str(given.source)))
-    held, asked = versions(root), texts(given.retrievers)
-    cut = read_manifest(held[-1]).chunker if held and given.chunker is None else str(complete(given.chunker or "none"))
+    settings = chosen_settings(given.settings, given.home)
+    make_home(settings.home)
+    root, source = folder_of(given.name, settings.home), corpus_source(guess_family(str(given.source)))
+    existing, retrievers = versions(root), texts(given.retrievers)
+    cut = (
+        read_manifest(existing[-1]).chunker
+        if existing and given.chunker is None
+        else str(complete(given.chunker or "none"))
+    )
     files = VectorFiles(tuple(given.vectors), tuple(given.ids))
     bad: list[BadLine] | None = [] if given.skip_bad else None
     opened: dict[str, None] = {}
@@ -146,75 +150,78 @@ def build(given: IndexArguments) -> BuiltIndex:
             raise UserError(f"{error} Or skip unreadable files with --skip-bad.") from None
         corpus = f"{root.name}@{folder.name}"
         if files.vectors:
-            files.imported(asked, corpus, chosen.home, tell)
-        for spec in met_retrievers(asked or ["bm25"], chosen, given.server_changed):
-            opened[open_searcher(spec, corpus, chosen.home, progress=tell).spec] = None
+            files.imported(retrievers, corpus, settings.home, tell)
+        for spec in met_retrievers(retrievers or ["bm25"], settings, given.server_changed):
+            opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
     passed_over = tuple(str(wrong) for wrong in bad or ())
-    return BuiltIndex(index=_described(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
+    return BuiltIndex(index=_describe_index(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
 
 
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
-    """All indexes by name, half-built and damaged ones too."""
-    place = chosen_settings(settings, home).home
-    return [_described(indexes(place) / name) for name in collection_names(place)]
+    """Return all indexes by name, including half-built and damaged ones."""
+    home_folder = chosen_settings(settings, home).home
+    return [_describe_index(indexes(home_folder) / name) for name in collection_names(home_folder)]
 
 
 def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> IndexDetails:
-    """What an index was made from, and how, with the stored runs that searched each of its versions.
+    """Return an index's source and settings, with the stored runs that searched each of its versions.
 
     Raises:
-        UserError: there is none of that name; names the nearest.
+        UserError: the name is unknown; the message names the nearest.
     """
-    chosen = chosen_settings(settings, home)
-    return msgspec.structs.replace(_described(find_named(name, chosen.home), _searched_by(chosen)), name=name)
+    used_settings = chosen_settings(settings, home)
+    return msgspec.structs.replace(
+        _describe_index(find_named(name, used_settings.home), _runs_by_version(used_settings)), name=name
+    )
 
 
 def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> None:
-    """Remove an index, or with ``NAME@VERSION`` one version of it: passages and engines, whether they can be read or
-    not. What it was made from stays.
+    """Remove an index, or with ``NAME@VERSION`` one version of it: passages and engines, even if they are damaged.
+
+    The source of the index stays.
 
     Raises:
-        UserError: there is none of that name; somebody is building it.
+        UserError: the name is unknown, or another process is building the index.
     """
     folder = find_named(name, chosen_settings(settings, home).home)
     with exclusive_build(folder):
         shutil.rmtree(folder)
 
 
-def _searched_by(settings: Settings) -> dict[str, list[str]]:
-    """``NAME@VERSION`` → the ids of the stored runs that searched it."""
-    found: dict[str, list[str]] = {}
+def _runs_by_version(settings: Settings) -> dict[str, list[str]]:
+    """Return the ids of the stored runs that searched each ``NAME@VERSION``."""
+    runs_by_corpus: dict[str, list[str]] = {}
     if settings.store is None and not (settings.home / "store.sqlite").is_file():
-        return found  # no run was made yet: looking makes no store
+        return runs_by_corpus  # no run was made yet, and opening the store would create it
     with open_store(settings) as store:
         for run in store.runs():
             for corpus in filter(None, str(run.identity.get("corpus") or "").split("+")):
-                found.setdefault(corpus, []).append(run.id)
-    return found
+                runs_by_corpus.setdefault(corpus, []).append(run.id)
+    return runs_by_corpus
 
 
-def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
+def _describe_index(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
     if wrong := collection_damage(root):
         return IndexDetails(name=root.name, manifest=None, engines=(), bytes=_size(root), damage=wrong)
-    kept, engines, manifest = [], [], None
-    held = versions(root)
-    for folder in held:
+    index_versions, engines, manifest = [], [], None
+    folders = versions(root)
+    for folder in folders:
         manifest = read_manifest(folder)
         facts = {key: getattr(manifest, key) for key in ("version", "documents", "passages", "built")}
         runs = tuple((needed or {}).get(f"{manifest.name}@{manifest.version}", ()))
-        kept.append(IndexVersion(**facts, bytes=_size(folder), runs=runs))
-    for path in sorted(held[-1].glob("*/engine.json") if held else ()):
-        found: dict[str, object] = {}
+        index_versions.append(IndexVersion(**facts, bytes=_size(folder), runs=runs))
+    for path in sorted(folders[-1].glob("*/engine.json") if folders else ()):
+        engine: dict[str, object] = {}
         with suppress(msgspec.MsgspecError, RecursionError):
-            found = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
-        engines.append(EngineSize(str(found.get("index", f"{path.parent.name} (damaged)")), _size(path.parent)))
+            engine = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        engines.append(EngineSize(str(engine.get("index", f"{path.parent.name} (damaged)")), _size(path.parent)))
     return IndexDetails(
         name=root.name,
         manifest=manifest,
         engines=tuple(engines),
         bytes=_size(root),
-        versions=tuple(kept),
-        report=read_report(held[-1]) if held else None,
+        versions=tuple(index_versions),
+        report=read_report(folders[-1]) if folders else None,
     )
 
 

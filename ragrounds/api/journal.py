@@ -1,4 +1,4 @@
-"""Recorded calls as a text file that is kept in version control, and a store that answers from one."""
+"""Recorded calls as a text file for version control, and a store that answers from such a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ragrounds.evals.store.care.journal_file import adopt_journal, read_journal_
 
 
 class JournalFile(Struct, frozen=True, kw_only=True):
-    """A journal file that was written or read."""
+    """Journal file that was written or read."""
 
     path: Path
     calls: int
     size: int
-    """Bytes."""
+    """Size in bytes."""
     changed: bool
-    """Whether the file is another one than before; of one that was read always False."""
+    """True if the file's content has changed; always False after reading."""
 
 
 def write_journal(
@@ -31,22 +31,23 @@ def write_journal(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> JournalFile:
-    """Write the calls that runs refer to into a text file, sorted, so that equal calls give equal bytes. A file that is
-    there is replaced; where nothing has changed it is not touched.
+    """Write the calls of runs into a text file, sorted, so that equal calls give equal bytes.
+
+    An existing file is replaced; if nothing has changed, it is not touched.
 
     Args:
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         path: the file.
-        keep: the calls that the file holds already stay in it.
-        every: the store's other calls are written, too, such as those of a run that was broken off.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        keep: True to keep the calls that are already in the file.
+        every: True to write the store's other calls, too, such as those of an interrupted run.
+        home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
-        UserError: an unknown run; a file that cannot be written or, with `keep`, read.
+        UserError: a run is unknown, or the file cannot be written or, with `keep`, read.
     """
     file = Path(path)
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
-        text = recorded_text(store, found, every)
+    with opened_runs(runs, chosen_settings(settings, home)) as (store, opened):
+        text = recorded_text(store, opened, every)
     if keep and file.is_file():
         text = text.joined(read_journal_file(file)[0])
     data = bytes(text)
@@ -56,8 +57,8 @@ def write_journal(
         changed = True
     if changed:
         make_folder(file.parent)
-        with made_beside(file, force=True) as beside:
-            beside.write_bytes(data)
+        with made_beside(file, force=True) as temporary:
+            temporary.write_bytes(data)
     return JournalFile(path=file, calls=len(text.calls), size=len(data), changed=changed)
 
 
@@ -66,10 +67,10 @@ def read_journal(path: str | Path, *, home: str | Path | None = None, settings: 
 
     Args:
         path: the file.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
-        UserError: not such a file, or one that is damaged; the store cannot be written.
+        UserError: the file is not a journal or is damaged, or the store cannot be written.
     """
     file = Path(path)
     text, arrived = read_journal_file(file)

@@ -1,5 +1,8 @@
-"""People as the measure of a judge: what they label, on a sheet or in the terminal, how far a judge agrees with them,
-and its figures corrected by their labels."""
+"""People's labels as the measure of a judge.
+
+People label answers on a sheet or in the terminal. Their labels give the agreement of a judge with people, and correct
+the judge's figures.
+"""
 
 from __future__ import annotations
 
@@ -51,20 +54,20 @@ from ragrounds.ui.text import one_line
 
 
 class WrittenSheet(Struct, frozen=True):
-    """A sheet that was written for people to label."""
+    """Sheet that was written for people to label."""
 
     items: int
     of: int
-    """Judged items that there are."""
+    """Number of judged items."""
     labels: tuple[str, ...]
 
 
 class AgreementResult(Struct, frozen=True):
-    """How far a judge and people agree."""
+    """Agreement of a judge with people."""
 
     agreement: PeopleAgreement
     raters: int
-    """People who labelled."""
+    """Number of people who labelled."""
 
 
 _Kind = Annotated[str, Arg("What was judged: a --kind of `judge run`, or 'rubric[…]' as tables name it.")]
@@ -72,7 +75,7 @@ _Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
 
 
 class SheetArguments(Struct, frozen=True):
-    """What people are asked to label."""
+    """Answers to label, and the sheet to write."""
 
     runs: arguments.Runs
     out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
@@ -88,7 +91,7 @@ class SheetArguments(Struct, frozen=True):
 
 
 class AgreementArguments(Struct, frozen=True):
-    """Which labels a run's verdicts are set against."""
+    """Runs with verdicts, and the labels to compare them with."""
 
     runs: arguments.Runs
     human: Annotated[
@@ -110,8 +113,8 @@ class AgreementArguments(Struct, frozen=True):
     settings: arguments.OwnSettings = None
 
 
-def _judged(method: LabelMethod, epoch: int) -> Callable[[Store, Run], bool]:
-    """Whether a run was judged in this way: of an agent's runs the newest such is meant."""
+def _was_judged(method: LabelMethod, epoch: int) -> Callable[[Store, Run], bool]:
+    """Return a predicate that is True for runs judged by a method: the newest such run of an agent is used."""
     return lambda store, run: was_judged(store, run, method, epoch)
 
 
@@ -120,31 +123,33 @@ _PARTS: dict[str, Callable[[Run, Question], str]] = {
     "dataset": lambda _, question: question.benchmark,
     "subject": lambda _, question: question.group,
 }
-"""What agreement is split by."""
+"""Functions that give the categories by which agreement is split."""
 
 
 def _categories(
-    store: Store, runs: Sequence[Run], said: Mapping[str, Mapping[str, str | None]], labels: HumanLabels
+    store: Store, runs: Sequence[Run], verdicts_by_run: Mapping[str, Mapping[str, str | None]], labels: HumanLabels
 ) -> tuple[CategoryAgreement, ...]:
-    """The agreement on the items of every agent, dataset and subject, where there are several of a kind."""
-    places = {}
+    """Return the agreement on the items of every agent, dataset and subject, if there are several of a kind."""
+    origins = {}
     for run in runs:
-        of = {one.id: one for one in store.questions(run)[0]}
-        places[run.id] = {item: (run, of.get(item) or of[item.rpartition("#")[0]]) for item in said[run.id]}
-    verdict = pooled(said)
-    made = []
+        questions = {question.id: question for question in store.questions(run)[0]}
+        origins[run.id] = {
+            item: (run, questions.get(item) or questions[item.rpartition("#")[0]]) for item in verdicts_by_run[run.id]
+        }
+    verdict = pooled(verdicts_by_run)
+    categories = []
     for kind, name_of in _PARTS.items():
         parts: dict[str, dict[str, str | None]] = {}
-        for item, (run, question) in pooled(places).items():
+        for item, (run, question) in pooled(origins).items():
             parts.setdefault(name_of(run, question), {})[item] = verdict[item]
         for name, part in sorted(parts.items()) if len(parts) > 1 else ():
             if any(part.get(item) for item in labels.gold):
-                made.append(CategoryAgreement(of=kind, name=name, agreement=agreement(part, labels).judge))
-    return tuple(made)
+                categories.append(CategoryAgreement(of=kind, name=name, agreement=agreement(part, labels).judge))
+    return tuple(categories)
 
 
-class _Figures:
-    """The judged figures of runs under people's labels, by the scores in the store or by one judge's verdicts."""
+class _JudgedFigures:
+    """Judged figures of runs under people's labels, by the stored scores or by one judge's verdicts."""
 
     def __init__(
         self,
@@ -156,26 +161,37 @@ class _Figures:
         epoch: int,
         said: Mapping[str, Mapping[str, str | None]],
     ) -> None:
-        self._store, self._runs, self._method, self._epoch, self._said = store, runs, method, epoch, said
-        names, gold = pooled({run: {item: (run, item) for item in of} for run, of in said.items()}), labels.gold
-        labelled = {place: gold[name] for name, place in names.items() if name in gold}
-        self.drawn = bool(labelled) and all(place in chances for place in labelled)
-        self._people = {run.id: {item: label for (of, item), label in labelled.items() if of == run.id} for run in runs}
+        self._store, self._runs, self._method, self._epoch, self._verdicts_by_run = (
+            store,
+            runs,
+            method,
+            epoch,
+            said,
+        )
+        names, gold = (
+            pooled({run: {item: (run, item) for item in run_verdicts} for run, run_verdicts in said.items()}),
+            labels.gold,
+        )
+        labelled = {location: gold[name] for name, location in names.items() if name in gold}
+        self.drawn = bool(labelled) and all(location in chances for location in labelled)
+        self._people = {
+            run.id: {item: label for (run_id, item), label in labelled.items() if run_id == run.id} for run in runs
+        }
         self._chances = {
-            run.id: {item: chance for (of, item), chance in chances.items() if of == run.id and self.drawn}
+            run.id: {item: chance for (run_id, item), chance in chances.items() if run_id == run.id and self.drawn}
             for run in runs
         }
 
     def _rows(
-        self, runs: Sequence[Run], said: Mapping[str, Mapping[str, str | None]]
+        self, runs: Sequence[Run], verdicts_by_run: Mapping[str, Mapping[str, str | None]]
     ) -> Iterator[tuple[str, dict[str, list[JudgedRow]]]]:
-        """Each scorer with the answers of each run; `said` are the verdicts by run."""
+        """Yield each scorer with the answers of each run."""
         of_runs = {
             run.id: judged_rows(
                 self._store,
                 run,
                 self._method,
-                said[run.id],
+                verdicts_by_run[run.id],
                 self._people[run.id],
                 self._chances[run.id],
                 self._epoch,
@@ -186,112 +202,131 @@ class _Figures:
             yield scorer.name, {run: rows[scorer.name] for run, rows in of_runs.items()}
 
     def corrections(self, width: float | None) -> tuple[Corrections, ...]:
-        """Of every scorer."""
-        rows_of = self._rows(self._runs, self._said)
-        return tuple(self._shown(correct(name, rows, drawn=self.drawn, width=width), name) for name, rows in rows_of)
+        """Return the corrections of every scorer."""
+        rows_of = self._rows(self._runs, self._verdicts_by_run)
+        return tuple(
+            self._without_withheld(correct(name, rows, drawn=self.drawn, width=width), name) for name, rows in rows_of
+        )
 
-    def _shown(self, found: Corrections, scorer: str) -> Corrections:
-        """Without the judge's own figures of runs whose scores are withheld; people's labels correct those, too."""
-        why = {
+    def _without_withheld(self, corrections: Corrections, scorer: str) -> Corrections:
+        """Remove the judge's own figures of runs whose scores are withheld; people's labels correct those, too."""
+        reasons = {
             run.id: score.reason
             for run in self._runs
             for score in self._store.scores(run, scorer)
             if score.value is None and score.reason.startswith(WITHHELD) and score.epoch == self._epoch
         }
         return structs.replace(
-            found,
-            figures=tuple(structs.replace(one, judge=None) if one.run in why else one for one in found.figures),
-            differences=tuple(
-                structs.replace(one, judge=None) if why.keys() & {one.run, one.first} else one
-                for one in found.differences
+            corrections,
+            figures=tuple(
+                structs.replace(figure, judge=None) if figure.run in reasons else figure
+                for figure in corrections.figures
             ),
-            notes=(*found.notes, *(f"by the judge, {run}: {reason}" for run, reason in why.items())),
+            differences=tuple(
+                structs.replace(difference, judge=None)
+                if reasons.keys() & {difference.run, difference.first}
+                else difference
+                for difference in corrections.differences
+            ),
+            notes=(*corrections.notes, *(f"by the judge, {run}: {reason}" for run, reason in reasons.items())),
         )
 
     def prices(self, recorded: Mapping[str, Mapping[str, Mapping[str, str | None]]]) -> tuple[JudgePrice, ...]:
-        """Of every judge whose replies are kept, where there are several; `recorded` is run → judge → its verdicts."""
-        judges = dict.fromkeys(judge for of in recorded.values() for judge in of)
+        """Return the price and value of every judge whose replies are stored, if there are several.
+
+        `recorded` is run → judge → its verdicts.
+        """
+        judges = dict.fromkeys(judge for by_judge in recorded.values() for judge in by_judge)
         if len(judges) < 2:
             return ()
         lines = ledger(self._store, self._runs, ("role", "model")).lines
         costs = {line.model: line.cost_uncached for line in lines if line.role == JUDGING}
-        made = []
+        judge_prices = []
         for judge in judges:
-            said = {run: of.get(judge, {}) for run, of in recorded.items()}
-            name, rows = next(self._rows(self._runs[:1], said))
+            judge_verdicts = {run: by_judge.get(judge, {}) for run, by_judge in recorded.items()}
+            name, rows = next(self._rows(self._runs[:1], judge_verdicts))
             (figure,) = correct(name, rows).figures
-            found = figure.corrected
-            width = found.high - found.low if found else None
-            made.append(JudgePrice(judge=judge, cost=costs.get(judge), width=width, effective=figure.effective))
-        return tuple(sorted(made, key=lambda one: math.inf if one.width is None else one.width))
+            corrected = figure.corrected
+            width = corrected.high - corrected.low if corrected else None
+            judge_prices.append(JudgePrice(judge=judge, cost=costs.get(judge), width=width, effective=figure.effective))
+        return tuple(
+            sorted(judge_prices, key=lambda judge_price: math.inf if judge_price.width is None else judge_price.width)
+        )
 
 
-def _by_all(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
-    """Who gave the verdicts of all of these runs; ``None``: it is not kept, or not the same everywhere."""
+def _common_judges(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
+    """Return the judges of all of these runs; ``None`` if they are not recorded, or not the same for all runs."""
     find = JudgeFinder(store)
-    first, *others = (find(run, method.scorers[-1].name) for run in runs)
-    return first if all(one == first for one in others) else None
+    first, *other_judges = (find(run, method.scorers[-1].name) for run in runs)
+    return first if all(judges == first for judges in other_judges) else None
 
 
 @takes(SheetArguments)
 def write_label_sheet(given: SheetArguments) -> WrittenSheet:
-    """Write judged answers to a CSV file for people to label, blind to the verdicts.
+    """Write judged answers to a CSV file for people to label, without the verdicts.
 
-    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
+    Items are sampled and ordered by the seed; a smaller sample is a part of a larger one.
 
     Raises:
-        UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
+        UserError: a run or kind is unknown; nothing was judged; or the file exists and `force` is not set.
     """
-    wanted, raters = label_method(given.kind), given.raters or ("label",)
-    with opened_runs(given.runs, given.settings, suits=_judged(wanted, given.epoch)) as (store, found):
-        sheet = label_sheet(store, found, wanted, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
+    method, raters = label_method(given.kind), given.raters or ("label",)
+    with opened_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (store, runs):
+        sheet = label_sheet(store, runs, method, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
     with replaced(given.out, given.force) as file:
         file.write(sheet.csv())
-    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
+    return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels))
 
 
 @takes(AgreementArguments)
 def judge_agreement(given: AgreementArguments) -> AgreementResult:
-    """Set the verdicts in the store against people's labels. No model is asked. A label whose answer is another now is
-    left out, and named.
+    """Compare the verdicts in the store with people's labels. No model is asked.
+
+    A label whose answer has changed is left out, and named.
 
     Raises:
-        UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
+        UserError: a run, kind or label is unknown, or no item has both a verdict and a majority of people.
     """
-    wanted, human = label_method(given.kind), given.human
+    method, human = label_method(given.kind), given.human
     labels = people_labels(human, item=given.item, raters=given.raters)
     labelled = {label for row in labels.items.values() for label in row if label}
-    unknown = sorted(labelled - set(wanted.labels))
+    unknown = sorted(labelled - set(method.labels))
     if unknown:
         raise UserError(
-            f"{human}: the label {one_line(unknown[0])!r} is not one of {', '.join(wanted.labels)}. Give the columns "
+            f"{human}: the label {one_line(unknown[0])!r} is not one of {', '.join(method.labels)}. Give the columns "
             "with labels with --rater."
         )
     epoch = given.epoch
-    with opened_runs(given.runs, given.settings, suits=_judged(wanted, epoch)) as (store, found):
-        of_runs = {run.id: verdicts(store, run, wanted, epoch) for run in found}
+    with opened_runs(given.runs, given.settings, suits=_was_judged(method, epoch)) as (store, runs):
+        of_runs = {run.id: verdicts(store, run, method, epoch) for run in runs}
         chances = label_chances(labels)
-        labels, changed = labels.of({run.id: shown_items(store, run, wanted, epoch) for run in found})
+        labels, changed = labels.of({run.id: shown_items(store, run, method, epoch) for run in runs})
         recorded = {
-            run.id: {one.judge: one.verdicts for one in recorded_verdicts(store, run, wanted, epoch)} for run in found
+            run.id: {
+                recorded_judge.judge: recorded_judge.verdicts
+                for recorded_judge in recorded_verdicts(store, run, method, epoch)
+            }
+            for run in runs
         }
-        panel, by = any(by_panel(store, run, wanted) for run in found), _by_all(store, found, wanted)
-        figures = _Figures(store, found, wanted, labels, chances, epoch, of_runs)
+        panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
+        figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
         corrections, prices = figures.corrections(given.width), figures.prices(recorded)
-        categories = _categories(store, found, of_runs, labels)
-    said = pooled(of_runs)
+        categories = _categories(store, runs, of_runs, labels)
+    pooled_verdicts = pooled(of_runs)
     judges = [
-        RecordedVerdicts(judge=name, verdicts=pooled({run: of.get(name, {}) for run, of in recorded.items()}))
-        for name in dict.fromkeys(name for of in recorded.values() for name in of)
+        RecordedVerdicts(
+            judge=name, verdicts=pooled({run: by_judge.get(name, {}) for run, by_judge in recorded.items()})
+        )
+        for name in dict.fromkeys(name for by_judge in recorded.values() for name in by_judge)
     ]
     try:
-        agreed = PeopleAgreement(**asdict(agreement(said, labels)))
+        agreed = PeopleAgreement(**asdict(agreement(pooled_verdicts, labels)))
         agreed = structs.replace(
             agreed,
             changed=changed,
             panel=panel,
-            by=by,
-            undecided_judges=disputed_labels(judges, said, labels) if panel else 0,
+            by=score_judges,
+            undecided_judges=disputed_labels(judges, pooled_verdicts, labels) if panel else 0,
             judges=judge_agreements(judges, labels),
             categories=categories,
             corrections=corrections,
@@ -300,20 +335,20 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
         return AgreementResult(agreed, len(labels.raters))
     except ValueError:
         if changed:
-            ids = ", ".join(run.id for run in found)
+            ids = ", ".join(run.id for run in runs)
             raise UserError(
                 f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} "
                 f"in {ids} have changed since people labelled them ({len(changed):,} of "
                 f"{len(labels.items) + len(changed):,} labelled items), and no other item has both labels."
             ) from None
-        first = next(iter(said))
+        first = next(iter(pooled_verdicts))
         raise UserError(
             f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
         ) from None
 
 
 class LabelArguments(Struct, frozen=True):
-    """What a person labels in the terminal."""
+    """Answers that a person labels in the terminal, and the sheet."""
 
     runs: arguments.Runs
     rater: Annotated[str, Arg("Who labels: the column of the sheet.")] = "label"
@@ -326,41 +361,42 @@ class LabelArguments(Struct, frozen=True):
 
 
 class Labelling(Struct, frozen=True, kw_only=True):
-    """A person's labels in a sheet: the items to be shown, and what is kept of them."""
+    """Labels of a person in a sheet: the items to be shown, and the stored labels."""
 
     file: Path
     rater: str
     labels: tuple[str, ...]
     rows: tuple[dict[str, str], ...]
-    """Of these runs, in the sheet's order, without any verdict."""
+    """Rows of these runs, in the sheet's order, without any verdict."""
 
     def keep(self, row: Mapping[str, str], label: str) -> None:
-        """Write a label, empty to take one back; it is on the disk when this returns. What others wrote into the sheet
-        meanwhile stays.
+        """Write a label, or remove it if `label` is empty; it is on the disk when this method returns.
+
+        Labels that others wrote into the sheet meanwhile stay.
 
         Raises:
             UserError: the sheet cannot be read or written any more, or has lost this item.
         """
-        rows = [each for _, each in read_sheet(self.file, (ITEM,))]
-        same = [each for each in rows if _place(each) == _place(row)]
+        rows = [sheet_row for _, sheet_row in read_sheet(self.file, (ITEM,))]
+        same = [sheet_row for sheet_row in rows if _item_key(sheet_row) == _item_key(row)]
         if not same:
             raise broken(self.file, f"it no longer has the item {shown(row[ITEM])}")
-        for each in rows:
-            each[self.rater] = label if each is same[0] else each.get(self.rater, "")
+        for sheet_row in rows:
+            sheet_row[self.rater] = label if sheet_row is same[0] else sheet_row.get(self.rater, "")
         with replaced(self.file, force=True) as file:
-            file.write(as_csv(list(rows[0]), [list(each.values()) for each in rows]))
+            file.write(as_csv(list(rows[0]), [list(sheet_row.values()) for sheet_row in rows]))
 
 
-def _place(row: Mapping[str, str]) -> tuple[str, str]:
+def _item_key(row: Mapping[str, str]) -> tuple[str, str]:
     return row.get("run", ""), row[ITEM]
 
 
 @takes(LabelArguments)
 def labelling(given: LabelArguments) -> Labelling:
-    """Label judged answers in the terminal, blind to the verdicts, in a sheet as :func:`write_label_sheet` writes it.
+    """Label judged answers in the terminal, without the verdicts, in a sheet of :func:`write_label_sheet`.
 
     Raises:
-        UserError: as there; a sheet that holds no item of these runs, or a rater's name that is a text's column.
+        UserError: as there; the sheet has no item of these runs, or the rater's name is a column with texts.
     """
     method, rater = label_method(given.kind), given.rater.strip()
     if not rater or rater in {ITEM, *TEXTS, *MARKS}:
@@ -376,13 +412,13 @@ def labelling(given: LabelArguments) -> Labelling:
             raters=[rater],
             settings=given.settings,
         )
-    with opened_runs(given.runs, given.settings, suits=_judged(method, given.epoch)) as (_, found):
-        ids = {run.id for run in found}
+    with opened_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (_, runs):
+        ids = {run.id for run in runs}
     rows = [row for _, row in read_sheet(given.file, (ITEM, *TEXTS, "run"))]
-    own = tuple(row for row in rows if row["run"] in ids and row["allowed"] == ALLOWED.join(method.labels))
-    if not own:
+    rows_to_label = tuple(row for row in rows if row["run"] in ids and row["allowed"] == ALLOWED.join(method.labels))
+    if not rows_to_label:
         raise UserError(
             f"{given.file} holds nothing to label of {', '.join(sorted(ids))} by --kind {given.kind}. Give another "
             "--labels, or the runs and the kind that it was written for."
         )
-    return Labelling(file=given.file, rater=rater, labels=method.labels, rows=own)
+    return Labelling(file=given.file, rater=rater, labels=method.labels, rows=rows_to_label)

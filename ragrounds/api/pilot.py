@@ -1,4 +1,4 @@
-"""The pilot of a run: its first questions, from which it is projected what the rest will take, and who must agree."""
+"""The pilot of a run: its first questions, from which the rest is projected, and the confirmation of the rest."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ragrounds.evals.store.store import Store
 from ragrounds.ui.projection import dollars_span, duration_span
 
 _WAVES, _MUCH = 3, 8
-"""Attempts a place in flight that are waited for before time is projected, where so many or more are to be made."""
+"""Attempts per slot in flight that are waited for before time is projected, if at least so many are to be made."""
 
 
 class Pilot:
-    """The first questions of a run, from which it is projected what the rest will take.
+    """First questions of a run, from which the cost and time of the rest are projected.
 
-    Where the rest might cost more than the settings let pass, these questions are asked before all others, and
-    somebody must confirm before the rest. Elsewhere nothing waits: the projection is shown when the run has come that
-    far, and where much is left, once as many attempts were in flight as may be: how long one takes depends on it. A run
-    whose models are known to cost nothing has no projection.
+    If the rest might cost more than the settings allow without confirmation, these questions are asked before all
+    others, and the user must confirm the rest. Otherwise nothing waits: the projection is shown when these questions
+    are finished. If much is left, it is shown after the maximum number of attempts were in flight, since an attempt's
+    duration depends on it. A run whose models are known to cost nothing has no projection.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Pilot:
         self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
-        # A budget says already how much may be spent.
+        # A budget already limits the cost.
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
-        asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        first = pilot_questions(store, planned_runs, questions, seed) if asks or cost is not False else None
-        self.asks = asks and first is not None
-        """Whether somebody may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
+        may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
+        first = pilot_questions(store, planned_runs, questions, seed) if may_ask or cost is not False else None
+        self.asks = may_ask and first is not None
+        """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
@@ -62,46 +62,47 @@ class Pilot:
         self._ended, self._wave = 0, (0.0, 0.0)
 
     def hear(self, finished: FinishedAttempt) -> None:
-        """Tell the projection when every agent has answered as many questions as a pilot has, and enough were in
-        flight."""
+        """Report the projection when every agent has answered the pilot's questions, and enough attempts were in
+        flight.
+        """
         self._due[finished.run.id] -= 1
         self._ended += 1
-        if self._ended == self._steady - self._in_flight:  # what is imported late, and first connections, are behind it
+        if self._ended == self._steady - self._in_flight:  # late imports and first connections are not measured
             self._wave = time.perf_counter(), time.process_time()
         if self._reported or self._ended < self._steady or any(left > 0 for left in self._due.values()):
             return
         self._reported = True
         wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
-        self._projected(processor / wall if self._steady and self._alone else None)
+        self._report_projection(processor / wall if self._steady and self._alone else None)
 
     def tell(self) -> None:
-        """Tell the projection, where there is anything to project from."""
-        self._projected()
+        """Report the projection, if there are finished attempts to project from."""
+        self._report_projection()
 
     def settle(self) -> None:
-        """After the first questions: tell the projection, and ask for consent where it is above a threshold.
+        """Report the projection after the first questions, and ask for confirmation if it is above a threshold.
 
         Raises:
-            UserError: it is, and the listener does not confirm.
+            UserError: the projection is above a threshold, and the listener does not confirm.
         """
-        found = self._projected()
-        if found is None:
+        projected = self._report_projection()
+        if projected is None:
             return
         above = []
-        cost, seconds = found.cost, found.seconds
+        cost, seconds = projected.cost, projected.seconds
         if self._dollars is not None and cost is not None and (cost.high or cost.value) > self._dollars:
             above.append((f"{dollars_span(cost)}", f"project_above_dollars = {self._dollars:g}", "--max-cost"))
         if self._minutes is not None and (seconds.high or seconds.value) > 60 * self._minutes:
             above.append((f"{duration_span(seconds)}", f"project_above_minutes = {self._minutes:g}", "--max-time"))
-        what = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
-        if above and not self._listener.confirm(what):
+        amounts = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
+        if above and not self._listener.confirm(amounts):
             raise UserError(
-                f"The rest of this run is projected to take {what}. Give --yes to continue, or limit it with "
+                f"The rest of this run is projected to take {amounts}. Give --yes to continue, or limit it with "
                 f"{' or '.join(option for _, _, option in above)}; finished work is saved."
             )
 
-    def _projected(self, processor: float | None = None) -> Projection | None:
-        found = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
-        if found is not None:
-            self._listener.projected(found)
-        return found
+    def _report_projection(self, processor: float | None = None) -> Projection | None:
+        projected = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
+        if projected is not None:
+            self._listener.projected(projected)
+        return projected

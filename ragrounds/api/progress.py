@@ -1,4 +1,4 @@
-"""Who hears what happens while runs go: nobody, a terminal, a notebook's cell, or a listener of one's own."""
+"""Listeners to the events of runs: silent, in a terminal, in a notebook's cell, or a user's own."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from ragrounds.ui.tables.notebook import html_of, in_notebook
 from ragrounds.ui.text import number_of
 
 _SAID = 40
-"""Lines said before a screen covers them that it shows again."""
-_EVERY = 0.5
-"""Seconds between two pictures in a notebook: each is a message to the browser."""
+"""Number of recent lines that a screen shows again after it has covered them."""
+_REFRESH_SECONDS = 0.5
+"""Seconds between two renderings in a notebook: each is a message to the browser."""
 
 
 class RunListener:
-    """Hears what happens while runs go or a benchmark is built. Nothing is shown, and nothing confirmed, unless a
-    method is overridden.
+    """Listener to the events of runs and of builds of a benchmark.
 
-    A listener of one's own overrides what it wants to hear:
+    Nothing is shown, and nothing confirmed, unless a method is overridden. A user's listener overrides the methods of
+    the events that it needs:
 
         class Counting(rr.RunListener):
             def planned(self, run, models):
@@ -46,38 +46,40 @@ class RunListener:
     """
 
     def message(self, text: str) -> None:
-        """Something that a person at the screen should know."""
+        """Receive a message for the person at the screen."""
 
     def reading(self, what: str, count: int) -> None:
-        """`count` passages of the corpus are read, embedded or indexed."""
+        """Receive the number of passages of the corpus that are read, embedded or indexed."""
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
-        """A run is in the store, to be answered by these models."""
+        """Receive a run that is in the store, and the models that will answer it."""
 
     def progress(
         self, progress: ReplayProgress, *, pilot: bool = False
     ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Opened while questions are asked: what it gives is called with every attempt that ends, and counts it in
-        `progress`."""
+        """Return a context manager that is open while questions are asked.
+
+        It yields a function that is called with every finished attempt, and counts it in `progress`.
+        """
         return nullcontext(progress.observe)
 
     def projected(self, projection: Projection) -> None:
-        """What is left is projected to take this."""
+        """Receive the projected cost and time of the rest."""
 
     def confirm(self, expected: str) -> bool:
-        """Whether to go on although what is expected is above a threshold of the settings."""
+        """Return True to continue although the expected cost or time is above a threshold of the settings."""
         return False
 
 
 class TerminalListener(RunListener):
-    """Shows on standard error what the command shows: a live table on a terminal, lines elsewhere."""
+    """Listener that shows on standard error what the command shows: a live table on a terminal, lines elsewhere."""
 
     def __init__(self, display: Display | None = None, corpus: str = "") -> None:
         self._display, self._corpus = display, corpus
         self._said: deque[str] = deque(maxlen=_SAID)
 
     def message(self, text: str) -> None:
-        """Say it. A screen that covers it shows it too."""
+        """Print a message. A screen that covers it shows it, too."""
         self._said.extend(text.splitlines())
         self._say(text)
 
@@ -85,29 +87,31 @@ class TerminalListener(RunListener):
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def reading(self, what: str, count: int) -> None:
-        """Say every hundred thousandth passage."""
+        """Print every hundred thousandth passage."""
         if count and count % 100_000 == 0:
             self.message(f"{self._corpus}: {what}, {count:,} passages")
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
-        """Say the run's id, how many questions it has, and its models; on a screen that redraws, there alone."""
+        """Print the run's id, its number of questions, and its models; on a screen that redraws, only there."""
         redraws = self._display in (None, "full") and can_redraw(sys.stderr)
         say = self._said.append if redraws else self._say
         say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """The display that was asked for; by default by the terminal."""
-        with open_progress(self._display, progress, said=list(self._said)) as shown:
-            yield shown.observe
+        """Open the requested display; by default the one that fits the terminal."""
+        with open_progress(self._display, progress, said=list(self._said)) as progress_display:
+            yield progress_display.observe
 
     def projected(self, projection: Projection) -> None:
-        """Say it."""
+        """Print the projection."""
         self.message(projection_text(projection))
 
 
 class NotebookListener(RunListener):
-    """Shows a run in a notebook's cell: one table that is drawn anew in its place, with what was said below it."""
+    """Listener that shows a run in a notebook's cell: one table that is rendered again in place, with messages
+    below.
+    """
 
     def __init__(self) -> None:
         self._cell = NotebookCell()
@@ -115,7 +119,7 @@ class NotebookListener(RunListener):
         self._facts: ProgressGatherer | None = None
 
     def message(self, text: str) -> None:
-        """Show it below the table."""
+        """Show a message below the table."""
         self._said.append(text)
         self._show(at_once=True)
 
@@ -127,47 +131,49 @@ class NotebookListener(RunListener):
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """Count and show."""
+        """Count finished attempts and show them."""
         progress.begin()
         self._facts = ProgressGatherer(progress)
 
-        def hear(finished: FinishedAttempt) -> None:
-            """Count an attempt that ended; draw anew where the last picture is old enough."""
+        def observe(finished: FinishedAttempt) -> None:
+            """Count a finished attempt; render again if the last rendering is old enough."""
             progress.observe(finished)
             self._show()
 
         self._show(at_once=True)
         try:
-            yield hear
+            yield observe
         finally:
             self._show(at_once=True)
 
     def projected(self, projection: Projection) -> None:
-        """Show it below the table."""
+        """Show the projection below the table."""
         self.message(projection_text(projection))
 
     def _show(self, at_once: bool = False) -> None:
         from ragrounds.ui.progress.frame import table_parts
 
         facts = self._facts.gather(last=at_once) if self._facts is not None else None
-        said = [Text(line) for line in self._said[-10:]]
+        messages = [Text(line) for line in self._said[-10:]]
         line = progress_line(facts) if facts is not None else ""
         parts = [*table_parts(facts), Text(line)] if facts is not None else []
-        self._cell.show([*parts, *said], "\n".join([*([line] if line else []), *self._said[-10:]]), at_once)
+        self._cell.show([*parts, *messages], "\n".join([*([line] if line else []), *self._said[-10:]]), at_once)
 
 
 class NotebookCell:
-    """An output of the cell that is running, which is drawn anew in its place."""
+    """Output of the running cell that is rendered again in place."""
 
     def __init__(self) -> None:
         self._handle: Any = None
         self._last = 0.0
 
     def show(self, parts: Sequence[Any], plain: str, at_once: bool = False) -> None:
-        """Draw, unless the last picture is too young: as HTML, and as plain text for whoever shows no HTML."""
+        """Render the parts unless the last rendering is too recent: as HTML, and as plain text for frontends without
+        HTML.
+        """
         from IPython.display import display
 
-        if not at_once and time.monotonic() - self._last < _EVERY:
+        if not at_once and time.monotonic() - self._last < _REFRESH_SECONDS:
             return
         self._last = time.monotonic()
 
@@ -176,19 +182,20 @@ class NotebookCell:
             for part in parts:
                 console.print(part)
 
-        shown = {"text/html": html_of(draw), "text/plain": plain}
+        mime_bundle = {"text/html": html_of(draw), "text/plain": plain}
         if self._handle is None:
-            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(mime_bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
-            self._handle.update(shown, raw=True)
+            self._handle.update(mime_bundle, raw=True)
 
 
 def run_listener(listener: RunListener | None, progress: bool | None) -> RunListener:
-    """The listener that was given, or the one that fits where this runs: a notebook, a terminal; elsewhere nobody
-    hears. With `progress` False nobody does, with True lines are written also where there is no terminal.
+    """Return the given listener, or the one that fits the environment: a notebook, a terminal, else a silent one.
+
+    With `progress` False the listener is silent; with True, lines are written even if there is no terminal.
 
     Raises:
-        UserError: the listener is none.
+        UserError: the listener is no :class:`RunListener`.
     """
     if listener is not None:
         if not isinstance(listener, RunListener):
@@ -203,8 +210,10 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
 
 @contextmanager
 def counted(progress: Progress | bool | None) -> Iterator[Progress]:
-    """What gets what is being done and how many are done: the function that was given, or by default a counter in a
-    notebook's cell or on the terminal, while the block lasts."""
+    """Yield a function to report the current step and how many are done.
+
+    It is the given function, or by default a counter in a notebook's cell or on the terminal.
+    """
     if callable(progress):
         yield progress
     elif progress is False:
@@ -212,21 +221,21 @@ def counted(progress: Progress | bool | None) -> Iterator[Progress]:
     elif in_notebook():
         cell, counts = NotebookCell(), dict[str, int]()
 
-        def tell(what: str, done: int) -> None:
-            """Count in the cell."""
-            first = what not in counts
-            counts[what] = done
+        def tell(step: str, done: int) -> None:
+            """Show the count in the cell."""
+            first = step not in counts
+            counts[step] = done
             lines = [f"{name}: {count:,}" for name, count in counts.items()]
             cell.show(lines, "\n".join(lines), at_once=first)
 
         yield tell
     elif progress or on_terminal():
-        with counting() as shown:
-            yield shown
+        with counting() as report:
+            yield report
     else:
         yield unheard
 
 
 def on_terminal() -> bool:
-    """Whether somebody sits at standard error."""
+    """Return True if standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

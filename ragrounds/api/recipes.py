@@ -1,4 +1,4 @@
-"""What the agents of a run are opened from: a request, with the settings in place of what it leaves open."""
+"""Recipes from which the agents of a run are opened: a request, completed by the settings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ragrounds.evals.engine.plan import Recipe, own_corpus
 from ragrounds.models.providers import BASELINE
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
-"""What is compared on the sample benchmark where no agent is named."""
+"""Agents that are compared on the sample benchmark if none is named."""
 
 
 def is_sample(loaded: Benchmark) -> bool:
-    """Whether a benchmark is the built-in sample."""
+    """Return True if a benchmark is the built-in sample."""
     return loaded.name.partition("/")[0] == "sample"
 
 
 def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
-    """What the agents of a request are opened from, with the settings in place of what it leaves open."""
-    where = server_defaults(request.base_url, request.alias, settings)
-    url = where["base_url"]
+    """Return the recipe from which a request's agents are opened; the settings complete the request."""
+    server = server_defaults(request.base_url, request.alias, settings)
+    url = server["base_url"]
     sampling = {
         "temperature": request.temperature,
         "top_p": request.top_p,
@@ -44,7 +44,7 @@ def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, c
         corpus=request.corpus or own_corpus(loaded),
         prices=user_prices(settings),
         defaults={
-            **where,
+            **server,
             **sampling,
             "timeout": request.timeout,
             "rpm": request.rpm,

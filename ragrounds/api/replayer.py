@@ -1,4 +1,4 @@
-"""What replays a run's questions: this process, or workers that share the work."""
+"""Choice of the executor that replays a run's questions: this process, or workers that share the work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.plan import Recipe, needs_servers
 
 
-async def _replay_here(*given: Any, **named: Any) -> str:
-    """The scheduler's :func:`replay`, imported where there is something to replay: with LangGraph it takes a second."""
+async def _replay_in_process(*positional: Any, **keywords: Any) -> str:
+    """Call the scheduler's :func:`replay`.
+
+    It is imported only if there is something to replay: with LangGraph the import takes a second.
+    """
     from ragrounds.evals.engine.scheduler import replay
 
-    return await replay(*given, **named)
+    return await replay(*positional, **keywords)
 
 
 def replayer(
@@ -30,18 +33,19 @@ def replayer(
     held: ExitStack,
     message: Callable[[str], None],
 ) -> Callable[..., Awaitable[str]]:
-    """Return what replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters
-    that distributes the work (:data:`ragrounds.base.hooks.CLUSTER`). What it needs until the run's end is put into
-    `held`.
+    """Return the function that replays.
+
+    It is :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters that distributes
+    the work (:data:`ragrounds.base.hooks.CLUSTER`). Its resources are added to `held`, and released at the run's end.
 
     Raises:
-        UserError: more workers than attempts in flight; workers are not installed, or cannot be there.
+        UserError: there are more workers than attempts in flight, or workers are not installed.
     """
     engine, workers = execution.engine, None if execution.workers == "auto" else execution.workers
     cluster = hooks.CLUSTER.module(engine)
     may_grow = cluster is not None and workers is None and execution.until is None and not execution.scorers
     if execution.alone and (not may_grow or needs_servers(recipe)):
-        return _replay_here
+        return _replay_in_process
     if cluster is None:
         raise UserError(f"--workers and --engine {engine} need ragrounds/extensions/cluster, which is not there.")
     if workers is not None and workers > in_flight:
@@ -59,12 +63,12 @@ def replayer(
     }
     if execution.alone:
 
-        def lead(*at: Any) -> Any:
-            """Return the leader of workers that join this process; nothing of it is imported before."""
-            *given, count = at
-            return import_module(cluster).leader(*given, workers=count, **options)
+        def lead(*leader_arguments: Any) -> Any:
+            """Return the leader of workers that join this process; its module is imported only here."""
+            *positional, count = leader_arguments
+            return import_module(cluster).leader(*positional, workers=count, **options)
 
-        return partial(_replay_here, lead=lead)
+        return partial(_replay_in_process, lead=lead)
     executor: Callable[..., Awaitable[str]] = import_module(cluster).executor(
         workers=workers, in_flight=in_flight, held=held, **options
     )

@@ -1,4 +1,4 @@
-"""What every result of the API gives: plain text, HTML, frames of pandas."""
+"""The base of all results of the API: plain text, HTML, frames of pandas."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a function of the API returned.
+    """Result of a function of the API.
 
-    ``str(result)`` is what the command prints, a notebook shows the same as HTML, and the figures come as frames.
+    ``str(result)`` is the text that the command prints, a notebook shows the same as HTML, and the figures come as
+    frames.
     """
 
     def draw(self, console: Console) -> None:
@@ -34,59 +35,59 @@ class Result(Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The frames that this result gives, the natural one first."""
+        """Return the frames of this result, the default one first."""
         return ()
 
     def parts(self, frame: Frame) -> AbstractContextManager[Iterator[Part]]:
-        """The rows of one of `own_frames`, in parts, while the block lasts."""
+        """Open the rows of one of `own_frames`, in parts."""
         raise NotImplementedError
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """The names of the frames that this result gives."""
+        """Return the names of the frames of this result."""
         return tuple(frame.name for frame in self.own_frames())
 
     def to_pandas(self, frame: str = "") -> pandas.DataFrame:
-        """A frame of this result for pandas; `ragrounds.api.frames.columns_table()` has the columns of each.
+        """Return a frame of this result for pandas; `ragrounds.api.frames.columns_table()` has the columns of each.
 
         Args:
-            frame: one of `frames`; empty: the first of them.
+            frame: one of `frames`; by default the first.
 
         Raises:
             UserError: this result has no such frame, or pandas is not installed.
         """
-        chosen = self._frame(frame)
-        with self.parts(chosen) as parts:
-            return pandas_frame(chosen, parts)
+        selected_frame = self._find_frame(frame)
+        with self.parts(selected_frame) as parts:
+            return pandas_frame(selected_frame, parts)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """What draws the pictures of this result, by their names; the natural one first."""
+        """Return the makers of this result's pictures, by name; the default one first."""
         return {}
 
     @property
     def pictures(self) -> tuple[str, ...]:
-        """The names of the pictures that :meth:`plot` draws, of those that there is something to draw in."""
-        return tuple(name for name, maker in self.own_pictures().items() if _drawable(maker))
+        """Return the names of the pictures that :meth:`plot` can render, without pictures that have nothing to show."""
+        return tuple(name for name, maker in self.own_pictures().items() if _has_content(maker))
 
     def plot(self, picture: str = "", file: str | Path | None = None, *, theme: str = "light") -> Plot:
-        """A picture of this result: a notebook shows it, ``print`` draws it with letters.
+        """Return a picture of this result: a notebook shows it, ``print`` renders it with letters.
 
             result.plot("differences", "differences.pdf")
 
         Args:
-            picture: one of `pictures`; empty: the first of them.
-            file: also keep it here, by the end of the name as SVG, PNG or PDF. The last two need the extra ``plot``.
+            picture: one of `pictures`; by default the first.
+            file: file to write, as SVG, PNG or PDF by its ending. The last two need the extra ``plot``.
             theme: ``light`` or ``dark``.
 
         Raises:
-            UserError: this result has no such picture, or nothing to draw in it; a file that cannot be written; PNG or
-                PDF without what draws them.
+            UserError: this result has no such picture, or nothing to show in it; the file cannot be written; or the
+                renderer of PNG and PDF is not installed.
         """
-        name, drawn = chosen_picture(self.own_pictures(), picture, type(self).__name__)
-        made = Plot(name, drawn, chosen_theme(theme))
+        name, shapes = chosen_picture(self.own_pictures(), picture, type(self).__name__)
+        rendered_plot = Plot(name, shapes, chosen_theme(theme))
         if file is not None:
-            made.save(file)
-        return made
+            rendered_plot.save(file)
+        return rendered_plot
 
     def __str__(self) -> str:
         return text_of(self.draw)
@@ -97,18 +98,18 @@ class Result(Struct, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         return html_of(self.draw)
 
-    def _frame(self, name: str) -> Frame:
-        known = {frame.name: frame for frame in self.own_frames()}
-        if not known:
+    def _find_frame(self, name: str) -> Frame:
+        by_name = {frame.name: frame for frame in self.own_frames()}
+        if not by_name:
             raise UserError(f"{type(self).__name__} has no frames.")
-        if name and name not in known:
+        if name and name not in by_name:
             raise UserError(
-                f"{type(self).__name__} has no frame {name!r}.{nearest(name, known)} It has {', '.join(known)}."
+                f"{type(self).__name__} has no frame {name!r}.{nearest(name, by_name)} It has {', '.join(by_name)}."
             )
-        return known[name] if name else next(iter(known.values()))
+        return by_name[name] if name else next(iter(by_name.values()))
 
 
-def _drawable(maker: PictureMaker) -> bool:
+def _has_content(maker: PictureMaker) -> bool:
     try:
         return maker.make() is not None
     except UserError:  # nothing is scored
@@ -116,30 +117,30 @@ def _drawable(maker: PictureMaker) -> bool:
 
 
 class RunsResult(Result, frozen=True, kw_only=True):
-    """A result that stands for stored runs: it gives their frames, too."""
+    """Result that represents stored runs: it has their frames, too."""
 
     settings: Settings
-    """Where the runs are."""
+    """Settings that lead to the store of the runs."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs."""
+        """Return the ids of the runs."""
         raise NotImplementedError
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The frames of the runs."""
+        """Return the frames of the runs."""
         return OF_RUNS
 
     def own_rows(self, frame: Frame) -> Iterable[Part] | None:
-        """The rows of a frame that does not come from the store; ``None``: it does."""
+        """Return the rows of a frame that is not read from the store; ``None`` if it is."""
         return None
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """The rows of one of `own_frames`, in parts, while the block lasts."""
-        own = self.own_rows(frame)
-        if own is not None:
-            yield iter(own)
+        """Open the rows of one of `own_frames`, in parts."""
+        own_parts = self.own_rows(frame)
+        if own_parts is not None:
+            yield iter(own_parts)
             return
         with opened_runs(self.ids, self.settings) as (store, runs):
             yield rows_of(frame, store, runs)
@@ -149,7 +150,7 @@ _PANDAS: dict[ColumnType, str] = {"text": "string", "whole": "Int64", "real": "f
 
 
 def pandas_frame(frame: Frame, parts: Iterator[Part]) -> pandas.DataFrame:
-    """The rows as a pandas frame.
+    """Return the rows as a pandas frame.
 
     Raises:
         UserError: pandas is not installed.
@@ -158,9 +159,11 @@ def pandas_frame(frame: Frame, parts: Iterator[Part]) -> pandas.DataFrame:
         import pandas as library
     except ImportError as error:
         raise UserError("to_pandas() needs pandas: pip install 'ragrounds[pandas]'.") from error
-    made = [_pandas_part(library, frame, part) for part in parts if part] or [_pandas_part(library, frame, [])]
-    whole: pandas.DataFrame = library.concat(made, ignore_index=True) if len(made) > 1 else made[0]
-    return whole
+    part_frames = [_pandas_part(library, frame, part) for part in parts if part] or [_pandas_part(library, frame, [])]
+    joined: pandas.DataFrame = (
+        library.concat(part_frames, ignore_index=True) if len(part_frames) > 1 else part_frames[0]
+    )
+    return joined
 
 
 def _pandas_part(library: Any, frame: Frame, rows: Part) -> Any:
@@ -176,5 +179,5 @@ def _pandas_part(library: Any, frame: Frame, rows: Part) -> Any:
 
 
 def _pandas_times(library: Any, seconds: tuple[Any, ...]) -> Any:
-    microseconds = library.array([None if one is None else round(one * 1e6) for one in seconds], dtype="Int64")
+    microseconds = library.array([None if moment is None else round(moment * 1e6) for moment in seconds], dtype="Int64")
     return library.Series(library.to_datetime(microseconds, unit="us", utc=True)).astype("datetime64[us, UTC]")

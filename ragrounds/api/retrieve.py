@@ -70,11 +70,11 @@ from ragrounds.ui.tables.retrieval_tables import print_retrieval, print_sets, pr
 from ragrounds.ui.text import dollars, number_of
 
 SEARCHED = "What is searched, and with what"
-"""A heading in the help."""
+"""Heading in the help."""
 
 
 class RetrievalArguments(Struct, frozen=True):
-    """What is searched, with what, and by which measures it is scored."""
+    """Corpora, retrievers and measures of an evaluation of retrieval."""
 
     benchmark: Annotated[
         str | Sequence[str] | None,
@@ -169,38 +169,41 @@ class RetrievalArguments(Struct, frozen=True):
 
 
 Entry: TypeAlias = dict[str, Any]
-"""A retriever's or a run's figures by their names: numbers, lists and objects as JSON has them."""
+"""Figures of a retriever or a run by their names: numbers, lists and objects as in JSON."""
 
 
 class RetrieverMean(Struct, frozen=True, kw_only=True):
-    """A retriever over all sets, by the first measure."""
+    """Mean of a retriever over all sets, by the first measure."""
 
     retriever: str
     values: Mapping[str, float | None]
-    """Set → mean; ``None``: it was not searched."""
+    """Set → mean; ``None`` if it was not searched."""
     mean: float | None
-    """Unweighted mean over sets; ``None``: a set is missing."""
+    """Unweighted mean over sets; ``None`` if a set is missing."""
     queries_per_second: float | None
-    """Of all sets together; ``None``: not searched here."""
+    """Queries per second over all sets; ``None`` if they were not searched here."""
 
 
 class RetrievalResult(Result, frozen=True, kw_only=True):
-    """What came of :func:`retrieve`."""
+    """Result of :func:`retrieve`."""
 
     entries: tuple[Entry, ...]
-    """A retriever or a TREC run on one set each: its figures, by the measures' names and what the search took."""
+    """Figures of each retriever or TREC run on each set: the measures by name, and the time and cost of the search."""
     comparisons: tuple[Any, ...]
-    """Every pair of retrievers, a `RetrievalComparison` over the sets that both have by the first measure; of graded
-    pairs a `CorrelationDifference` by each."""
+    """Comparison of every pair of retrievers: a `RetrievalComparison` by the first measure over the sets that both
+    have.
+
+    For graded pairs, a `CorrelationDifference` by each measure.
+    """
     measures: tuple[str, ...]
     sets: tuple[str, ...]
     means: tuple[RetrieverMean, ...] = ()
-    """Of several sets."""
+    """Means over several sets; empty for one set."""
     differences: tuple[QueryDifference, ...] = ()
     """Queries on which the two best by the first measure differ the most."""
 
     def draw(self, console: Console) -> None:
-        """Print the measures, or of several sets the means, and the paired differences."""
+        """Print the measures, or the means over several sets, and the paired differences."""
         if self.measures == CORRELATIONS:
             print_similarity(self.entries, self.comparisons, console)
         elif self.means:
@@ -209,77 +212,80 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
             print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
 
     def facts(self) -> Entry:
-        """The result as JSON has it, without the values of queries."""
-        entries = [{key: value for key, value in one.items() if key != "per_query"} for one in self.entries]
+        """Return the result as in JSON, without the values of queries."""
+        entries = [{key: value for key, value in entry.items() if key != "per_query"} for entry in self.entries]
         if len(entries) == 1:
             return entries[0]
         means = {"means": self.means, "differences": self.differences} if self.means else {}
         return {"runs": entries, "comparisons": self.comparisons, **means}
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """The means, and the paired differences by the first measure."""
+        """Return the pictures of the means and of the paired differences by the first measure."""
         if self.measures == CORRELATIONS:
             return {}
         rows = [(row.retriever, row.values, row.mean) for row in self.means]
-        drawn = partial(retrieval_means, self.entries, self.measures)
+        render_means = partial(retrieval_means, self.entries, self.measures)
         return {
             "means": PictureMaker(
-                partial(set_means, self.measures[0], self.sets, rows) if rows else drawn, "no measure is a share"
+                partial(set_means, self.measures[0], self.sets, rows) if rows else render_means, "no measure is a share"
             ),
             "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
         }
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The measures, and the values of every query."""
+        """Return the frames of the measures and of the values of every query."""
         return (MEASURES, QUERIES) if "per_query" in self.entries[0] else (MEASURES,)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A part for each retriever and set."""
-        read = self._measures if frame is MEASURES else self._queries
+        """Yield a part for each retriever and set."""
+        read = self._measure_rows if frame is MEASURES else self._queries
         yield (list(read(entry)) for entry in self.entries)
 
-    def _measures(self, entry: Entry) -> Iterator[Row]:
-        took = ("queries_without_results", "queries_per_second", "p95_seconds")
+    def _measure_rows(self, entry: Entry) -> Iterator[Row]:
+        keys = ("queries_without_results", "queries_per_second", "p95_seconds")
         for name in self.measures:
             count = entry.get("queries", entry.get("pairs"))
-            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, took), self._set(entry))
+            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, keys), self._set_of(entry))
 
     def _queries(self, entry: Entry) -> Iterator[Row]:
         for name in self.measures:
             for query, value in entry["per_query"][name].items():
-                yield (entry["retriever"], name, query, value, self._set(entry))
+                yield (entry["retriever"], name, query, value, self._set_of(entry))
 
-    def _set(self, entry: Entry) -> str | None:
+    def _set_of(self, entry: Entry) -> str | None:
         return entry["set"] if self.means else None
 
 
 @takes(RetrievalArguments)
 def retrieve(given: RetrievalArguments) -> RetrievalResult:
-    """Search with each retriever and score the results; compare them in pairs.
+    """Search with each retriever, score the results, and compare them in pairs.
 
-    Figures are trec_eval's means over every judged query; a query without results counts 0. Several sets make one table
-    of means, in which a set counts as much as any other; a TREC run then names its set (``scifact=their.run``), and
-    runs of one tag are one retriever. Of graded pairs of sentences (``sts:FILE``) the figures are correlations.
+    Figures are trec_eval's means over every judged query; a query without results counts 0. Several sets give one table
+    of means, in which every set has the same weight; a TREC run then names its set (``scifact=their.run``), and runs of
+    one tag are one retriever. For graded pairs of sentences (``sts:FILE``) the figures are correlations.
 
         rr.retrieve("beir:scifact", ["bm25", "bm25[k1=0.9,b=0.4]"]).to_pandas()
 
     Raises:
-        UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
+        UserError: there is nothing to score; a benchmark, retriever, measure or model is unknown; or a file cannot be
+            read.
     """
-    settings, wanted = chosen_settings(given.settings, given.home), texts(given.benchmark or ())
-    if wanted and wanted[0].startswith("sts:"):
-        return _similarity(given, Path(wanted[0].removeprefix("sts:")).expanduser())
-    names = [_set_name(one) for one in wanted] or [""]
-    _check(given, wanted, names)
+    settings, benchmarks = chosen_settings(given.settings, given.home), texts(given.benchmark or ())
+    if benchmarks and benchmarks[0].startswith("sts:"):
+        return _score_similarity(given, Path(benchmarks[0].removeprefix("sts:")).expanduser())
+    names = [_set_name(benchmark_name) for benchmark_name in benchmarks] or [""]
+    _check(given, benchmarks, names)
     runs = _runs_by_set(given.trec_runs, names)
-    measures = tuple(canonical(name) for name in texts(given.measures) or usual_measures(wanted[0] if wanted else None))
-    entries, asked = list[Entry](), dict[str, Mapping[str, str]]()
+    measures = tuple(
+        canonical(name) for name in texts(given.measures) or usual_measures(benchmarks[0] if benchmarks else None)
+    )
+    entries, queries_by_set = list[Entry](), dict[str, Mapping[str, str]]()
     with counted(given.progress) as tell:
-        for name, benchmark in zip(names, wanted or [None], strict=True):
-            report: Progress = partial(_of_set, tell, name) if len(names) > 1 else tell
+        for name, benchmark in zip(names, benchmarks or [None], strict=True):
+            report: Progress = partial(_report_for_set, tell, name) if len(names) > 1 else tell
             search = _SetSearch(given, benchmark, settings, measures, report)
-            asked[name] = search.queries.queries if search.queries else {}
+            queries_by_set[name] = search.queries.queries if search.queries else {}
             if search.queries is not None and (given.retrievers or not runs):
                 search.carry_out(Path(given.write_runs, name if len(names) > 1 else "") if given.write_runs else None)
             for path in runs.get(name, ()):
@@ -288,99 +294,100 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     values: dict[str, dict[str, Mapping[str, float]]] = {}
     for entry in entries:
         values.setdefault(entry["retriever"], {})[entry.get("set", names[0])] = entry["per_query"][measures[0]]
-    means = [_mean_of(label, values[label], names, entries) for label in values]
-    ranked = sorted((one for one in means if one.mean is not None), key=lambda one: -(one.mean or 0.0))[:2]
-    best = [values[one.retriever] for one in ranked]
+    means = [_mean_over_sets(label, values[label], names, entries) for label in values]
+    ranked = sorted((row for row in means if row.mean is not None), key=lambda row: -(row.mean or 0.0))[:2]
+    best = [values[row.retriever] for row in ranked]
     return RetrievalResult(
         entries=tuple(entries),
         comparisons=tuple(compare(values, measures[0], resamples=given.resamples, seed=given.seed)),
         measures=measures,
         sets=tuple(names),
         means=tuple(means) if len(names) > 1 else (),
-        differences=largest_differences(best[0], best[1], asked, _DIFFERING) if len(best) > 1 else (),
+        differences=largest_differences(best[0], best[1], queries_by_set, _DIFFERING) if len(best) > 1 else (),
     )
 
 
 _DIFFERING = 5
-"""Queries on which the two best differ most that are shown."""
+"""Number of queries that are shown on which the two best differ most."""
 
 
-def _of_set(tell: Progress, name: str, what: str, done: int) -> None:
-    tell(f"{name}: {what}", done)
+def _report_for_set(tell: Progress, name: str, step: str, done: int) -> None:
+    tell(f"{name}: {step}", done)
 
 
 def _set_name(benchmark: str) -> str:
-    """What a set is called in the table: its folder's name, or the last part of its own."""
+    """Return the name of a set in the table: its folder's name, or the last part of its own."""
     return benchmark.rstrip("/").replace(":", "/").rpartition("/")[2]
 
 
-def _check(given: RetrievalArguments, wanted: Sequence[str], names: Sequence[str]) -> None:
-    if not wanted and (given.retrievers or not given.trec_runs or given.qrels is None):
+def _check(request: RetrievalArguments, benchmarks: Sequence[str], names: Sequence[str]) -> None:
+    if not benchmarks and (request.retrievers or not request.trec_runs or request.qrels is None):
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
-    pooled = any(one.startswith(("rerank:", "cmedteb/")) for one in wanted)
-    if pooled and (given.guard or given.guard_near is not None or given.corpus):
+    pooled = any(benchmark.startswith(("rerank:", "cmedteb/")) for benchmark in benchmarks)
+    if pooled and (request.guard or request.guard_near is not None or request.corpus):
         raise UserError("A reranking set has its own documents: leave out --guard, --guard-near and --corpus.")
-    if len(wanted) > 1 and (given.corpus or given.qrels):
-        option = "--corpus" if given.corpus else "--qrels"
+    if len(benchmarks) > 1 and (request.corpus or request.qrels):
+        option = "--corpus" if request.corpus else "--qrels"
         raise UserError(f"{option} needs a single --benchmark: of several, each is searched in its own corpus.")
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"Two sets have the name {twice[0]!r}: give folders with different names.")
 
 
-def _runs_by_set(given: str | Path | Sequence[str | Path], names: Sequence[str]) -> dict[str, list[Path]]:
-    """The TREC runs by the set that each is of."""
-    made: dict[str, list[Path]] = {}
-    for file in [given] if isinstance(given, str | Path) else given:
+def _runs_by_set(files: str | Path | Sequence[str | Path], names: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the TREC runs of each set."""
+    runs: dict[str, list[Path]] = {}
+    for file in [files] if isinstance(files, str | Path) else files:
         name, equals, path = str(file).partition("=") if len(names) > 1 else (names[0], "=", str(file))
         if not equals or name not in names:
             raise UserError(
                 f"With several sets, give a run as SET=FILE, not {str(file)!r}.{nearest(name, names)} The sets are "
                 f"{', '.join(names)}."
             )
-        made.setdefault(name, []).append(Path(path).expanduser())
-    return made
+        runs.setdefault(name, []).append(Path(path).expanduser())
+    return runs
 
 
-def _mean_of(
+def _mean_over_sets(
     label: str, had: Mapping[str, Mapping[str, float]], names: Sequence[str], entries: Sequence[Entry]
 ) -> RetrieverMean:
-    own = [one for one in entries if one["retriever"] == label and one.get("queries_per_second")]
-    seconds = sum(one["queries"] / one["queries_per_second"] for one in own)
+    searched = [entry for entry in entries if entry["retriever"] == label and entry.get("queries_per_second")]
+    seconds = sum(entry["queries"] / entry["queries_per_second"] for entry in searched)
     means = {name: mean(had[name]) if had.get(name) else None for name in names}
-    known = [one for one in means.values() if one is not None]
+    measured_means = [set_mean for set_mean in means.values() if set_mean is not None]
     return RetrieverMean(
         retriever=label,
         values=means,
-        mean=sum(known) / len(known) if len(known) == len(names) else None,
-        queries_per_second=sum(one["queries"] for one in own) / seconds if seconds else None,
+        mean=sum(measured_means) / len(measured_means) if len(measured_means) == len(names) else None,
+        queries_per_second=sum(entry["queries"] for entry in searched) / seconds if seconds else None,
     )
 
 
-def _similarity(given: RetrievalArguments, pairs: Path) -> RetrievalResult:
-    """Embedders' cosines against graded pairs of sentences.
+def _score_similarity(request: RetrievalArguments, pairs: Path) -> RetrievalResult:
+    """Compare embedders' cosines with graded pairs of sentences.
 
     Raises:
-        UserError: no retriever, one that embeds nothing, or a file that cannot be read.
+        UserError: no retriever is given, one embeds nothing, or a file cannot be read.
     """
-    named = list(texts(given.retrievers))
-    if not named:
+    retrievers = list(texts(request.retrievers))
+    if not retrievers:
         raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
-    entries, differences = score_similarity(pairs, named, resamples=given.resamples, seed=given.seed)
-    given.message("Pairs with the same first sentence are drawn together; both sides are embedded as queries.")
+    entries, differences = score_similarity(pairs, retrievers, resamples=request.resamples, seed=request.seed)
+    request.message("Pairs with the same first sentence are drawn together; both sides are embedded as queries.")
     return RetrievalResult(
         entries=tuple(entries), comparisons=tuple(differences), measures=CORRELATIONS, sets=(pairs.name,)
     )
 
 
 def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settings: Settings) -> str:
-    """A digest of all that the values of a retrieval depend on: queries, judgements, the index, the retriever with its
-    code, the depth, the measures. Equal digests have equal values. Empty: it cannot be told beforehand, as of queries
-    that a model writes.
+    """Return a digest of everything that the values of a retrieval depend on.
+
+    This is the queries, the judgements, the index, the retriever with its code, the depth and the measures. Equal
+    digests have equal values. It is empty if the values cannot be known beforehand, as for queries that a model writes.
 
     Args:
         given: arguments of :func:`retrieve`, with one retriever.
-        measures: by these.
-        settings: where indexes are.
+        measures: names of the measures.
+        settings: settings that lead to the indexes.
 
     Raises:
         UserError: as :func:`retrieve`.
@@ -393,11 +400,11 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     if queries.pools:
         return ""
     searcher = open_searcher(parse(given["retrievers"][0]), queries.corpus, settings.home)
-    known = (
+    identity = (
         queries.queries, queries.judgements, searcher.spec, searcher.corpus, searcher_codes(searcher),
         request.k or deepest(names), names,
     )  # fmt: skip
-    return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
 
 
 def _query_set(request: RetrievalArguments, name: str, settings: Settings) -> QuerySet:
@@ -407,7 +414,7 @@ def _query_set(request: RetrievalArguments, name: str, settings: Settings) -> Qu
 
 
 class _SetSearch:
-    """One set of queries: what is searched and scored of it."""
+    """Search and scores of one set of queries."""
 
     def __init__(
         self, request: RetrievalArguments, benchmark: str | None, settings: Settings, names: Sequence[str],
@@ -417,14 +424,14 @@ class _SetSearch:
         self.queries = _query_set(request, benchmark, settings) if benchmark else None
         self._judgements: Judgements = {}
         if request.qrels or self.queries is not None:
-            own = self.queries.judgements if self.queries is not None else {}
-            self._judgements = read_judgements(Path(request.qrels)) if request.qrels else own
+            set_judgements = self.queries.judgements if self.queries is not None else {}
+            self._judgements = read_judgements(Path(request.qrels)) if request.qrels else set_judgements
         self.entries: list[Entry] = []
 
-    def _add(self, label: str, scores: Any, facts: Entry) -> Entry:
-        """Score a search or a run; gives its entry."""
-        candidate, number, known = label, 2, {entry["retriever"] for entry in self.entries}
-        while candidate in known:
+    def _add_entry(self, label: str, scores: Any, facts: Entry) -> Entry:
+        """Score a search or a run, and return its entry."""
+        candidate, number, labels = label, 2, {entry["retriever"] for entry in self.entries}
+        while candidate in labels:
             candidate, number = f"{label} ({number})", number + 1
         values = measure(self._judgements, scores, self._names)
         entry = {"retriever": candidate, **means(values), "queries": len(self._judgements), **facts}
@@ -438,37 +445,39 @@ class _SetSearch:
             "unjudged_queries": len(scores.keys() - self._judgements.keys()),
             "queries_without_results": len(self._judgements.keys() - scores.keys()),
         }
-        self._add(label, scores, facts)
+        self._add_entry(label, scores, facts)
 
     def carry_out(self, folder: Path | None) -> None:
-        """Search with each retriever, with and without written queries, with and without the guard; `folder`: where
-        the rankings are kept."""
+        """Search with each retriever, with and without written queries, with and without the guard.
+
+        The rankings are written to `folder`, if it is given.
+        """
         request, queries, settings = self._request, self.queries, self._settings
         assert queries is not None
         file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
-        own = queries.guard if request.guard is None and request.guard_near is None else {}
-        keep = leak_filter(queries.queries, file, request.guard_near, own)
-        guards: Sequence[Keep | None] = [keep] if own else [None, keep] if keep else [None]
-        if own:
+        own_guard = queries.guard if request.guard is None and request.guard_near is None else {}
+        keep = leak_filter(queries.queries, file, request.guard_near, own_guard)
+        guards: Sequence[Keep | None] = [keep] if own_guard else [None, keep] if keep else [None]
+        if own_guard:
             request.message(
-                f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from "
-                f"{len(own):,} queries; --guard none turns this off."
+                f"{queries.name}: its guard.jsonl withholds {sum(map(len, own_guard.values())):,} documents from "
+                f"{len(own_guard):,} queries; --guard none turns this off."
             )
         retrievers = tuple(dict.fromkeys(texts(request.retrievers))) or ("bm25",)
-        met = met_retrievers(retrievers, settings, request.server_changed, request.journal)
-        for spec, way, kept in product(met, [None, *texts(request.query_generation)], guards):
-            generated = self._generated(way, spec, queries) if way else None
-            found = self._search(parse(spec), queries, kept, generated.queries if generated else {})
+        specs = met_retrievers(retrievers, settings, request.server_changed, request.journal)
+        for spec, way, guard in product(specs, [None, *texts(request.query_generation)], guards):
+            generated = self._generate_queries(way, spec, queries) if way else None
+            retrieved = self._search(parse(spec), queries, guard, generated.queries if generated else {})
             facts: Entry = {
-                "corpus": found.corpus,
-                "queries_per_second": found.queries_per_second,
-                "p95_seconds": found.p95,
-                "queries_without_results": sum(not documents for documents in found.run.values()),
-                "left_out": found.left_out,
-                "unknown_documents": found.unknown,
+                "corpus": retrieved.corpus,
+                "queries_per_second": retrieved.queries_per_second,
+                "p95_seconds": retrieved.p95,
+                "queries_without_results": sum(not documents for documents in retrieved.run.values()),
+                "left_out": retrieved.left_out,
+                "unknown_documents": retrieved.unknown,
             }
-            if found.size is not None:
-                facts["index_bytes"] = found.size
+            if retrieved.size is not None:
+                facts["index_bytes"] = retrieved.size
             if generated:
                 facts |= {
                     "generation_failed": len(generated.failed),
@@ -476,69 +485,71 @@ class _SetSearch:
                     "generation_cost_paid": generated.cost_paid,
                     "generation_cost_uncached": generated.cost_uncached,
                 }
-            if found.used:
-                facts |= _search_bill(found.used, settings)
-            label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
-            entry = self._add(label, found.scores, facts)
+            if retrieved.used:
+                facts |= _search_bill(retrieved.used, settings)
+            label = retrieved.retriever + (f" after {way}" if way else "") + (" guarded" if guard else "")
+            entry = self._add_entry(label, retrieved.scores, facts)
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-                written = [Path(one["run"]).name for one in self.entries if "run" in one]
-                path = folder / file_name_among(entry["retriever"], ".run", written)
-                write_run(path, found.run, entry["retriever"])
+                file_names = [Path(scored["run"]).name for scored in self.entries if "run" in scored]
+                path = folder / file_name_among(entry["retriever"], ".run", file_names)
+                write_run(path, retrieved.run, entry["retriever"])
                 entry["run"] = str(path)
 
-    def _search(self, chosen: Spec, queries: QuerySet, keep: Keep | None, written: Mapping[str, Any]) -> Retrieved:
+    def _search(
+        self, retriever: Spec, queries: QuerySet, keep: Keep | None, written_queries: Mapping[str, Any]
+    ) -> Retrieved:
         depth = self._request.k or deepest(self._names)
-        if queries.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
-            return rerank_pools(str(chosen), scorer_of(chosen), queries)
+        if queries.pools and retriever.name == "rerank" and "of" not in retriever.parameters:
+            return rerank_pools(str(retriever), scorer_of(retriever), queries)
         if queries.pools:
             depth = max(map(len, queries.pools.values()))
 
             def keep(query: str, passage: Passage) -> bool:
                 return passage.document in queries.pools[query]
 
-        searcher = open_searcher(chosen, queries.corpus, self._settings.home, progress=self._progress)
-        found = finish(
+        searcher = open_searcher(retriever, queries.corpus, self._settings.home, progress=self._progress)
+        retrieved = finish(
             run_queries(
                 searcher,
                 queries.queries,
                 depth,
-                written=written,
+                written=written_queries,
                 keep=keep,
                 progress=partial(self._progress, "searching"),
                 at_once=self._request.at_once,
             )
         )
         if queries.pools:
-            return replace(found, run=completed(found.run, queries.pools), left_out=0)
-        return replace(found, unknown=len(unknown_documents(queries.judgements, searcher)))
+            return replace(retrieved, run=completed(retrieved.run, queries.pools), left_out=0)
+        return replace(retrieved, unknown=len(unknown_documents(queries.judgements, searcher)))
 
-    def _generated(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:
-        """Let a model write the queries, journaled in the user's store.
+    def _generate_queries(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:
+        """Let a model write the queries; its calls are recorded in the user's store.
 
         LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names
-        others: ``lamer[retriever=bm25]`` (as R2MED has it), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
-        ``hyde[prompts=FOLDER]`` asks by the user's own prompts.
+        others: ``lamer[retriever=bm25]`` (as in R2MED), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
+        ``hyde[prompts=FOLDER]`` uses the user's own prompts.
 
         Raises:
-            UserError: no model was named, or no such way.
+            UserError: no model was named, or the way is unknown.
         """
-        named = self._request.model or self._settings.model
-        if named is None:
+        model_text = self._request.model or self._settings.model
+        if model_text is None:
             raise UserError("--query-generation needs a model. Give one with --model, such as openai:gpt-4o-mini.")
-        text = with_defaults(named, server_defaults(self._request.base_url, self._request.alias, self._settings))
+        text = with_defaults(model_text, server_defaults(self._request.base_url, self._request.alias, self._settings))
         with open_store(self._settings) as store:
             prices = user_prices(self._settings)
             opened = met_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
                 text, text
             )
             model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)
-            given = dict(parse(way).parameters)
-            read_with, read = str(given.pop("retriever", retriever)), str(given.pop("corpus", queries.corpus))
-            searcher = open_searcher(read_with, read, self._settings.home, progress=self._progress)
-            folder = given.pop("prompts", None)
+            parameters = dict(parse(way).parameters)
+            spec, corpus = str(parameters.pop("retriever", retriever)), str(parameters.pop("corpus", queries.corpus))
+            searcher = open_searcher(spec, corpus, self._settings.home, progress=self._progress)
+            folder = parameters.pop("prompts", None)
             generator = QueryGenerator(
-                Spec(parse(way).name, given),
+                Spec(parse(way).name, parameters),
                 {"model": model},
                 searcher,
                 journal,
@@ -555,22 +566,25 @@ class _SetSearch:
                         progress=partial(self._progress, f"writing, {way}"),
                     )
 
-            made = finish(carry_out())
+            generated = finish(carry_out())
         self._request.message(
             f"{way}: {number_of(journal.made, 'model call')} made, {journal.reused:,} from the journal, "
-            f"{len(made.failed):,} queries failed; "
-            f"{dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
+            f"{len(generated.failed):,} queries failed; "
+            f"{dollars(generated.cost_paid)} paid, {dollars(generated.cost_uncached)} uncached."
         )
-        return made
+        return generated
 
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
-    """What embedders on servers were sent for the searches, which are not journaled: all of it was paid."""
+    """Return the bill of embedders on servers for the searches.
+
+    These calls are not recorded, so all of them were paid.
+    """
     prices = user_prices(settings)
-    costs = [used_price(one, prices) for one in used]
-    tokens = [one.tokens for one in used]
+    costs = [used_price(call, prices) for call in used]
+    tokens = [call.tokens for call in used]
     return {
         "search_calls": len(used),
-        "search_tokens": None if None in tokens else sum(one for one in tokens if one is not None),
-        "search_cost_paid": None if None in costs else sum(one for one in costs if one is not None),
+        "search_tokens": None if None in tokens else sum(count for count in tokens if count is not None),
+        "search_cost_paid": None if None in costs else sum(cost for cost in costs if cost is not None),
     }

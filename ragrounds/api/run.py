@@ -1,7 +1,7 @@
-"""Replaying a benchmark through agents: plan the runs, ask what is missing, score it, compare them.
+"""Replaying a benchmark through agents: plan the runs, ask the missing questions, score and compare the answers.
 
-:func:`run` and :func:`arun` take the same arguments. A :class:`RunArguments` holds them; a :class:`RunListener`
-hears what happens, and a :class:`RunResult` is what comes of it.
+:func:`run` and :func:`arun` take the same arguments, a :class:`RunArguments`. A :class:`RunListener` receives the
+events, and a :class:`RunResult` is the result.
 """
 
 from __future__ import annotations
@@ -62,53 +62,53 @@ from ragrounds.ui.tables.claim_text import live_claim_text
 from ragrounds.ui.tables.comparison_warnings import drawn_words
 
 Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments], ClaimStop | None]
-"""From what is run and its questions to what may end it early; ``None``: nothing does."""
+"""Function that gets the runs and their questions, and returns a claim that may end them early, or ``None``."""
 Changing = Callable[[Store, Sequence[PlannedRun], Benchmark], tuple[list[PlannedRun], Sequence[Question]]]
-"""From the planned runs of a benchmark to what is carried out in their place, and its questions."""
+"""Function that gets the planned runs of a benchmark, and returns the runs that replace them, with their questions."""
 PILOT_ENDED = "the pilot was asked"
-"""Why a replay ends that was to ask its pilot alone."""
+"""Reason for the end of a replay that was limited to its pilot."""
 
 
 class RunResult(ComparisonResult, frozen=True, kw_only=True):
-    """What came of :func:`run`: the runs, their figures, and how it ended."""
+    """Result of :func:`run`: the runs, their figures, and the reason for their end."""
 
     benchmark: Benchmark
     runs: tuple[Run, ...]
     stopping: StopRecord | None
-    """How the claim of `until` stands."""
+    """State of the claim of `until`."""
     ended: str
-    """Why no further question was begun; empty: all were asked, or the claim was decided."""
+    """Reason why no more questions were asked; empty if all were, or if the claim was decided."""
     made: int
-    """Model calls that were made."""
+    """Number of model calls that were made."""
     reused: int
-    """Model calls that were answered from the journal."""
+    """Number of model calls that were answered from the journal."""
     searches: int
-    """Searches, and uses of other tools, that were made."""
+    """Number of searches, and of uses of other tools."""
     failures: tuple[tuple[str, int], ...]
-    """Why attempts failed, most frequent first: three reasons, then how many others there are."""
+    """Reasons of failed attempts, the most frequent first: three reasons, then the number of others."""
     capped: tuple[tuple[str, int], ...] = ()
-    """Which caps attempts have reached, as `failures`."""
+    """Caps that attempts have reached, as `failures`."""
     paused: tuple[tuple[str, int], ...] = ()
-    """What attempts have asked a person, as `failures`."""
+    """Questions that attempts have asked a person, as `failures`."""
     complete: bool = False
-    """Whether all attempts were there already: nothing was asked, and nothing was replayed."""
+    """True if all attempts existed already, so that nothing was asked or replayed."""
 
 
 @takes(RunArguments)
 def run(given: RunArguments) -> RunResult:
-    """Replay a benchmark through agents, score every answer, compare the agents.
+    """Replay a benchmark through agents, score every answer, and compare the agents.
 
-    The same call resumes what was interrupted: what a run has is not asked again, and a recorded call is never paid
-    twice. It may be called where an event loop runs, as in a notebook. The first Ctrl-C finishes what is in flight.
+    The same call resumes an interrupted run: existing attempts are not made again, and a recorded call is never paid
+    twice. It may be called while an event loop runs, as in a notebook. The first Ctrl-C finishes the calls in flight.
 
         result = rr.run("mirage/pubmedqa", ["direct", "direct_cot"], model="openai:gpt-4o-mini", limit=50)
         result.to_pandas("attempts")
 
     Raises:
-        UserError: an unknown benchmark, agent, model or option; somebody else works at one of the runs; the projection
-            is above a threshold and `confirmed` is not set.
-        StopRun: the run cannot go on; what ended is kept.
-        Interrupted: Ctrl-C; what ended is kept.
+        UserError: a benchmark, agent, model or option is unknown; another process is using one of the runs; or the
+            projection is above a threshold and `confirmed` is not set.
+        StopRun: the run cannot continue; finished attempts are kept.
+        Interrupted: Ctrl-C; finished attempts are kept.
     """
     with begun_runs(given) as replay:
         return replay.result(finish(replay.carry_out()))
@@ -116,13 +116,13 @@ def run(given: RunArguments) -> RunResult:
 
 @takes(RunArguments)
 async def arun(given: RunArguments) -> RunResult:
-    """As :func:`run`, on the event loop that runs. Reading the benchmark and the corpus holds the loop up.
+    """Replay as :func:`run`, on the running event loop. Reading the benchmark and the corpus blocks the loop.
 
         result = await rr.arun(agents=["direct", "vanilla_rag"])
 
     Raises:
         UserError: as :func:`run`.
-        asyncio.CancelledError: the task was cancelled: what is in flight is cut off, what ended is kept.
+        asyncio.CancelledError: the task was cancelled: calls in flight are cancelled, finished attempts are kept.
     """
     with begun_runs(given) as replay:
         return replay.result(await replay.carry_out())
@@ -132,14 +132,14 @@ async def arun(given: RunArguments) -> RunResult:
 def begun_runs(
     given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None, change: Changing | None = None
 ) -> Iterator[_Replay]:
-    """The runs of the arguments of :func:`run`, planned and held until the block ends.
+    """Plan the runs of the arguments of :func:`run`, and hold them until the block ends.
 
     Args:
         given: the arguments.
-        pilot_only: ask no more than a pilot does, and tell what the rest will take: a study projects all its runs
-            before it goes on with any.
-        watch: what may end the runs early.
-        change: gives what is carried out in place of the planned runs, and at which of their questions.
+        pilot_only: True to ask only a pilot's questions, and to report the projection of the rest: a study projects all
+            its runs before it continues any.
+        watch: function that returns a claim that may end the runs early.
+        change: function that returns the runs that replace the planned ones, and their questions.
     """
     agents = agent_texts(given.agents)
     check_names({text: name for text, name in agents if name}, "--agent")
@@ -152,10 +152,10 @@ def begun_runs(
         workers=given.workers if given.workers != "auto" or _are_texts(given.agents) else 1,
     )
     check_together(request)
-    chosen = chosen_settings(given.settings, given.home)
+    settings = chosen_settings(given.settings, given.home)
     listener = run_listener(given.listener, given.progress)
     loaded = select(
-        load(request.benchmark, chosen.home),
+        load(request.benchmark, settings.home),
         limit=request.limit,
         seed=request.seed,
         per_dataset=request.per_dataset,
@@ -165,23 +165,25 @@ def begun_runs(
         counts = Counter(question.benchmark for question in loaded.questions)
         if words := drawn_words(counts, request.limit):
             family, _, file = request.benchmark.partition(":")
-            one = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
-            listener.message(f"{words} --benchmark {one} chooses one of them." if one else words)
-    with open_store(chosen, listener.message) as store, hosts_held(), ExitStack() as held:
-        held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
-        request, missed = with_settings(request, listener.message)  # it opens systems
-        agents = [one for one in agents if one[0] not in missed]
-        replay = _Replay(store, loaded, request, listener, chosen, pilot_only, watch or _watched, change)
-        for text, missing in missed.items():
+            dataset = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
+            listener.message(f"{words} --benchmark {dataset} chooses one of them." if dataset else words)
+    with open_store(settings, listener.message) as store, hosts_held(), ExitStack() as resources:
+        resources.enter_context(opening_recorded(store, request.journal, user_prices(settings), listener.message))
+        request, missing_agents = with_settings(request, listener.message)  # it opens systems
+        agents = [named_agent for named_agent in agents if named_agent[0] not in missing_agents]
+        replay = _Replay(store, loaded, request, listener, settings, pilot_only, watch or _claim_stop, change)
+        for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
-        replay.plan(held)
-        named = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
-        keep_planned_names(store, replay.planned_runs, [named.get(one.run.id) for one in replay.planned_runs])
+        replay.plan(resources)
+        names_by_run = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
+        keep_planned_names(
+            store, replay.planned_runs, [names_by_run.get(planned.run.id) for planned in replay.planned_runs]
+        )
         yield replay
 
 
 class _Replay:
-    """The runs of one call of :func:`run`, from the plan to the last question."""
+    """Runs of one call of :func:`run`, from the plan to the last question."""
 
     def __init__(
         self,
@@ -201,22 +203,22 @@ class _Replay:
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.all_runs: list[Run] = []
-        """Of each agent in turn, those that cannot be replayed among them."""
+        """Run of each agent in turn, including runs that cannot be replayed."""
         self.not_replayed: tuple[tuple[str, int], ...] = ()
-        """Why agents were left out of a replay, and how many attempts that makes."""
+        """Reasons why agents were left out of a replay, with the number of attempts each."""
         self.until: ClaimStop | None = None
         self._journal: StoreJournal
 
     def result(self, ended: str) -> RunResult:
-        """What came of it; `ended` says why it ended before its last question."""
+        """Return the result; `ended` is the reason for an end before the last question."""
         store, until, runs = self._store, self.until, [planned.run for planned in self.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None
-        named, common = self._scorers.score(store, runs), bool(ended or until)
-        # One of these runs may have been judged since: that is no reason to refuse the same command's table.
-        comparison = compare(store, runs, scorers=named, common=common, shared_scorers=not named)
+        scorers, common = self._scorers.score(store, runs), bool(ended or until)
+        # One of these runs may have been judged since; the same command must still give its table.
+        comparison = compare(store, runs, scorers=scorers, common=common, shared_scorers=not scorers)
         keep_words(store, [table.scorer for table in comparison.tables])
-        seen = {status for row in comparison.rows for status, count in row.statuses.items() if count}
+        statuses = {status for row in comparison.rows for status, count in row.statuses.items() if count}
         return RunResult(
             settings=self._settings,
             benchmark=self._loaded,
@@ -227,20 +229,22 @@ class _Replay:
             made=self._journal.made,
             reused=self._journal.reused,
             searches=self._journal.searches,
-            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in seen else ())),
-            capped=_reasons(store, runs, "capped") if "capped" in seen else (),
-            paused=_reasons(store, runs, "paused") if "paused" in seen else (),
+            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in statuses else ())),
+            capped=_reasons(store, runs, "capped") if "capped" in statuses else (),
+            paused=_reasons(store, runs, "paused") if "paused" in statuses else (),
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
     def plan(self, held: ExitStack) -> None:
-        """Plan the runs, lease them until `held` ends, read the claim and order the questions. Runs that were begun
-        for a claim that cannot be watched are removed again."""
+        """Plan the runs, lease them until `held` ends, read the claim and order the questions.
+
+        Runs that were started for a claim that cannot be watched are removed again.
+        """
         store, request, listener = self._store, self._request, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
-        recipe = self._met(opened)
+        recipe = self._with_server_facts(opened)
         self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
-        before = {run.id for run in store.runs(counterfactuals=True)}
+        earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
                 store,
@@ -252,131 +256,134 @@ class _Replay:
                 only=request.only,
                 asked=kept_request(self._request, recipe),
                 progress=listener.reading,
-                tells=self._told_by,
+                tells=self._reported_by,
             )
         for line in built:
             listener.message(line)
-        asked: Sequence[Question] = self._loaded.questions
+        questions: Sequence[Question] = self._loaded.questions
         if self._change is not None:
-            self.planned_runs, asked = self._change(store, self.planned_runs, self._loaded)
+            self.planned_runs, questions = self._change(store, self.planned_runs, self._loaded)
         runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
-            self._tell_of_code(planned)
-        self._tell_of_caps()
+            self._report_code_changes(planned)
+        self._report_caps()
         if self._request.profile is not None:
             paper = published(self._request.profile, recipe.model or "")
-            said, scorer = paper.words(), described(paper.scorer or "")
-            said += f", a judge's: `{scorer.command(['RUN'])}`" if scorer.needs_judge else ""
-            self._listener.message(f"{said[0].upper()}{said[1:]}.")
+            profile_words, scorer = paper.words(), described(paper.scorer or "")
+            profile_words += f", a judge's: `{scorer.command(['RUN'])}`" if scorer.needs_judge else ""
+            self._listener.message(f"{profile_words[0].upper()}{profile_words[1:]}.")
         for words in self._loaded.absent:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
-        self._tell_of_absent_golds()
+        self._report_absent_golds()
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
         self._scorers.score(store, runs)
         try:
             if request.journal == "replay":
-                runs = self._replayable(before)
-            self.until = self._watch(store, runs, asked, request)
+                runs = self._drop_not_replayable(earlier_ids)
+            self.until = self._watch(store, runs, questions, request)
         except UserError:
             for run in runs:
-                if run.id not in before:
+                if run.id not in earlier_ids:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
         until = self.until
-        self._questions: Sequence[Question] = asked if until is None else until.questions
+        self._questions: Sequence[Question] = questions if until is None else until.questions
         self._stops = [lease, *(_shared_order(request, self.planned_runs) if until is None else [until])]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
     def leave_out(self, why: str, attempts: int) -> None:
-        """Say that an agent cannot be replayed, and count the attempts that are not made."""
+        """Report that an agent cannot be replayed, and count the attempts that are not made."""
         self._listener.message(why)
         self.not_replayed += ((why, attempts),)
 
-    def _replayable(self, before: Collection[str]) -> list[Run]:
-        """Those of the runs that can be replayed; the others are said, and are no part of this command any more.
+    def _drop_not_replayable(self, before: Collection[str]) -> list[Run]:
+        """Return the runs that can be replayed. The others are reported, and leave this command.
 
         Raises:
-            UserError: none can.
+            UserError: no run can be replayed.
         """
-        left, refused = [], []
+        replayable, refused = [], []
         for planned in self.planned_runs:
             run = planned.run
             try:
                 check_replayable(self._store, run, partial(is_sealed, planned.agent.card))
-                left.append(run)
+                replayable.append(run)
             except UserError as error:
                 refused.append((run, error))
-        if refused and not left:
+        if refused and not replayable:
             raise refused[0][1]
-        for run, why in refused:
-            self.leave_out(str(why), run.count * run.epochs)
+        for run, reason in refused:
+            self.leave_out(str(reason), run.count * run.epochs)
             if run.id not in before:
                 self._store.remove(run)
-        self.planned_runs = [planned for planned in self.planned_runs if planned.run in left]
-        return left
+        self.planned_runs = [planned for planned in self.planned_runs if planned.run in replayable]
+        return replayable
 
-    def _tell_of_absent_golds(self) -> None:
-        """Say once of each corpus that is searched where no question's gold document is in it."""
+    def _report_absent_golds(self) -> None:
+        """Report each searched corpus that lacks the gold documents of all questions."""
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
         for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
             if words := absent_words(golds, corpus, self._settings.home):
                 self._listener.message(words)
 
-    def _told_by(self, servers: Collection[str]) -> Mapping[str, str]:
-        """What servers tell now of the models that somebody's own systems have asked; in a replay nobody is asked."""
+    def _reported_by(self, servers: Collection[str]) -> Mapping[str, str]:
+        """Return the current reports of servers on the models that users' systems have used; empty in a replay."""
         from ragrounds.evals.engine.run_reads import told_by
 
         return finish(told_by(self._store, servers)) if servers and self._request.journal != "replay" else {}
 
-    def _met(self, recipe: Recipe) -> Recipe:
-        """The recipe with what its models' servers say of themselves."""
+    def _with_server_facts(self, recipe: Recipe) -> Recipe:
+        """Add the facts that its models' servers report to the recipe."""
         resumed = self._store.run(self._request.only) if self._request.only else None
-        met = met_servers(
+        probed = met_servers(
             self._store, asked_models(recipe), self._request.server_changed, self._request.journal, resumed
         )
-        return structs.replace(recipe, served=met.texts, servers=met.facts)
+        return structs.replace(recipe, served=probed.texts, servers=probed.facts)
 
-    def _tell_of_code(self, planned: PlannedRun) -> None:
-        """Say how far a run is that goes on, where other code began it, or why it is another one than the user may
-        expect."""
+    def _report_code_changes(self, planned: PlannedRun) -> None:
+        """Report the progress of a run that continues, if other code started it, or why a run is new against
+        expectation.
+        """
         tell, run = self._listener.message, planned.run
-        made, whole = len(self._store.done(run)), run.count * run.epochs
-        if 0 < made < whole:
-            tell(f"{run.id} resumes: {made:,} of {whole:,} attempts are done.")
+        done, planned_attempts = len(self._store.done(run)), run.count * run.epochs
+        if 0 < done < planned_attempts:
+            tell(f"{run.id} resumes: {done:,} of {planned_attempts:,} attempts are done.")
         if planned.changed_since is not None and planned.changed:
             costs = "only calls that are not in the journal are made"
-            if any(not one.replayable for one in self._store.summaries(planned.changed_since)):
+            if any(not summary.replayable for summary in self._store.summaries(planned.changed_since)):
                 costs += ", and unrecorded ones again"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
 
-    def _tell_of_caps(self) -> None:
-        """Say what caps the attempts of agents that ask a model have, where not all of them are the agent's own."""
+    def _report_caps(self) -> None:
+        """Report the caps of attempts of agents that ask a model, unless all of them are the agents' own."""
         capped: dict[Limits, list[str]] = {}
         for planned in self.planned_runs:
-            asks = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
-            if asks and planned.agent.caps != planned.agent.card.limits:
+            calls_model = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
+            if calls_model and planned.agent.caps != planned.agent.card.limits:
                 capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
         for caps, agents in capped.items():
-            whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
-            self._listener.message(f"{whose} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
+            subject = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
+            self._listener.message(f"{subject} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
     def _show(self, spent: BudgetStop) -> None:
-        """Give the counts what a display shows beside them."""
+        """Set the values that a display shows next to the counts."""
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
         counts.journal = lambda: (journal.made, journal.reused)
 
     async def carry_out(self) -> str:
-        """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
-        last question; empty: it did not."""
+        """Ask the questions, those of a pilot first if the user may have to confirm.
+
+        Return the reason for an end before the last question; empty if all were asked.
+        """
         journal = self._journal = StoreJournal(self._store, self._request.journal)
         pilot = Pilot(
             self._store,
@@ -391,17 +398,17 @@ class _Replay:
         )
         request = self._request
         spent = BudgetStop(Budget(cost=request.max_cost, tokens=request.max_total_tokens, seconds=request.max_time))
-        # A replay costs nothing: an agent that cannot be replayed ends the others neither.
+        # A replay costs nothing, so an agent that cannot be replayed does not end the others.
         several = request.journal == "replay" and len(self.planned_runs) > 1
         breaker = CircuitBreaker(failure_limit("never" if several else request.fail_after))
         stops = [spent, breaker, *self._stops]
         self._show(spent)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
-            with self._listener.progress(self._counts, pilot=first) as heard:
+            with self._listener.progress(self._counts, pilot=first) as count:
 
-                def hear(finished: FinishedAttempt) -> None:
-                    heard(finished)
+                def observe(finished: FinishedAttempt) -> None:
+                    count(finished)
                     pilot.hear(finished)
 
                 return await self._replay(
@@ -413,11 +420,11 @@ class _Replay:
                     self._scorers,
                     concurrency=self._in_flight,
                     stops=stops,
-                    listener=hear,
+                    listener=observe,
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
-            if not self._counts.left:  # what would replay them takes a second to import
+            if not self._counts.left:  # importing the scheduler takes a second, so it is not loaded without need
                 return ""
             if self._pilot_only:
                 early = await ask(pilot.first, True) if pilot.first else ""
@@ -427,39 +434,41 @@ class _Replay:
                 if pilot.first and (early := await ask(pilot.first, True)):
                     return early
                 pilot.settle()
-            # What failed in the pilot is made again by another command, as what fails later is.
+            # Attempts that fail in the pilot are made again by another command, like later failures.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
             return await ask([question for question in self._questions if question.id not in first], False)
 
 
 def _are_texts(agents: object) -> bool:
-    """Whether no agent is a Python object, which this process has and no other may have the same."""
-    return isinstance(agents, str | tuple | list) and all(isinstance(one, str) for one in agents)
+    """Return True if no agent is a Python object, which exists only in this process."""
+    return isinstance(agents, str | tuple | list) and all(isinstance(agent, str) for agent in agents)
 
 
 def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:
-    """What has questions that share something follow each other: by default where vLLM serves a model."""
+    """Return the stop that asks questions with a shared source one after the other; by default only with vLLM."""
     served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.all_models)
     return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 
 
-def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], given: RunArguments) -> ClaimStop | None:
-    """What watches these runs for the claim; it knows what they have already. ``None``: there is no claim.
+def _claim_stop(
+    store: Store, runs: Sequence[Run], questions: Sequence[Question], request: RunArguments
+) -> ClaimStop | None:
+    """Return the claim that may end these runs, with their existing attempts counted; ``None`` without a claim.
 
     Raises:
         UserError: as :class:`ragrounds.evals.claims.sequential_stop.ClaimStop`, or `max_questions` without a claim.
     """
-    claim, most = given.until, given.max_questions
+    claim, max_questions = request.until, request.max_questions
     if claim is None:
-        if most is not None:
+        if max_questions is not None:
             raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
-    until = ClaimStop(claim, runs, questions, seed=given.seed, most=most)
+    until = ClaimStop(claim, runs, questions, seed=request.seed, most=max_questions)
     until.begin(store)
     return until
 
 
 def _reasons(store: Store, runs: Sequence[Run], status: str) -> tuple[tuple[str, int], ...]:
-    reasons = Counter(one.reason for run in runs for one in store.summaries(run) if one.status == status)
+    reasons = Counter(summary.reason for run in runs for summary in store.summaries(run) if summary.status == status)
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
     return (*reasons.most_common(3), *([("for other reasons", rest)] if rest else []))

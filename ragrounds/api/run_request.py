@@ -1,4 +1,6 @@
-"""The arguments of a run: those of :func:`ragrounds.run`, of ``ragrounds run``, and what is kept to resume it."""
+"""The arguments of a run, for :func:`ragrounds.run` and ``ragrounds run``, and which of them are stored to
+resume it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ Shown = Annotated[bool | None, Arg("False: no display; True: also where there is
 
 
 class RunArguments(Struct, frozen=True):
-    """All that says what is run and how. What is run changes what the results are, or whom they are asked of."""
+    """Arguments of a run: what is run, and how. What is run changes the results, or the servers that give them."""
 
     benchmark: Annotated[
         str,
@@ -162,15 +164,15 @@ class RunArguments(Struct, frozen=True):
 
     @property
     def alone(self) -> bool:
-        """Whether one process begins the work: others may join it."""
+        """True if one process starts the work; others may join it."""
         return self.engine == "local" and self.workers in ("auto", 1)
 
 
 def check_together(given: RunArguments) -> None:
-    """Check what no argument says alone, before anything is read.
+    """Check combinations of arguments, before anything is read.
 
     Raises:
-        UserError: one that does not go with another, or no share, number or ``never``.
+        UserError: two arguments exclude each other, or `fail_after` is no share, number or ``never``.
     """
     failure_limit(given.fail_after)
     if given.order is not None and given.until is not None:

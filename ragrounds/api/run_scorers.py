@@ -1,4 +1,4 @@
-"""The scorers that are asked for with a run (`run --scorer`), beside those that score its questions anyway."""
+"""The scorers that are requested with a run (`run --scorer`), in addition to the usual scorers of its questions."""
 
 from __future__ import annotations
 
@@ -15,52 +15,54 @@ class RunScorers:
     """Scorers by name or import path; the first is the headline of the run's table and live figure.
 
     Args:
-        named: by the user.
-        questions: of the benchmark.
-        until: the claim that may end the runs; ``None``: there is none.
+        named: names given by the user.
+        questions: questions of the benchmark.
+        until: the claim that may end the runs; ``None`` without a claim.
 
     Raises:
-        UserError: scorers and a claim, which goes by the headline; an unknown scorer; one that needs a judge, or scores
-            none of the questions.
+        UserError: scorers are combined with a claim, which is decided by the headline; a scorer is unknown, needs a
+            judge, or scores none of the questions.
     """
 
     def __init__(self, named: Sequence[str], questions: Sequence[Question], until: str | None = None) -> None:
         if named and until is not None:
             raise UserError("--scorer cannot be set with --until, which is decided by the benchmark's headline.")
-        self._named = [find_scorer(name) for name in named]
-        for scorer in self._named:
+        self._requested = [find_scorer(name) for name in named]
+        for scorer in self._requested:
             if not any(scorer.suits(question) for question in questions):
                 kinds = " and ".join(scorer.kinds)
                 raise UserError(f"The scorer {scorer.name!r} is for {kinds} questions, and the benchmark has none.")
-        self.first = self._named[0].name if self._named else ""
-        """The name of the first; empty: none was asked for."""
+        self.first = self._requested[0].name if self._requested else ""
+        """Name of the first scorer; empty if none was requested."""
 
     def __call__(self, question: Question) -> tuple[ScorerRecord, ...]:
-        """The scorers of one question: those that are asked for, then those that score it anyway."""
+        """Return the scorers of one question: the requested ones, then the usual ones."""
         usual = scorers_for(question)
-        if not self._named:
+        if not self._requested:
             return usual
-        known = {scorer.name for scorer in usual}
-        return *(one for one in self._named if one.name not in known and one.suits(question)), *usual
+        usual_names = {scorer.name for scorer in usual}
+        return *(
+            scorer for scorer in self._requested if scorer.name not in usual_names and scorer.suits(question)
+        ), *usual
 
     def score(self, store: Store, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Score what these have not scored yet: attempts of earlier calls, and of workers, which know the usual scorers
-        alone.
+        """Score attempts that have no score yet: those of earlier calls, and of workers, which know only the usual
+        scorers.
 
         Returns:
-            The names that there are scores under.
+            The names of the scorers that have scored all runs.
         """
-        for run in runs if self._named else ():
+        for run in runs if self._requested else ():
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
-            done = {one.name: store.scored(run, one.name) for one in self._named}
-            made = []
+            scored = {scorer.name: store.scored(run, scorer.name) for scorer in self._requested}
+            new_scores = []
             for attempt in store.attempts(run):
                 question = by_id[attempt.question_id]
-                made += [
-                    score_by(one, attempt, question, golds[question.id])
-                    for one in self._named
-                    if one.suits(question) and (question.id, attempt.epoch) not in done[one.name]
+                new_scores += [
+                    score_by(scorer, attempt, question, golds[question.id])
+                    for scorer in self._requested
+                    if scorer.suits(question) and (question.id, attempt.epoch) not in scored[scorer.name]
                 ]
-            store.add_scores(run, made)
-        return tuple(one.name for one in self._named if all(store.scored(run, one.name) for run in runs))
+            store.add_scores(run, new_scores)
+        return tuple(scorer.name for scorer in self._requested if all(store.scored(run, scorer.name) for run in runs))

@@ -1,4 +1,4 @@
-"""What the store holds: runs listed, shown and removed, moved between stores, and calls that nothing refers to."""
+"""Runs of the store: listed, shown and removed, moved between stores; and calls that nothing refers to."""
 
 from __future__ import annotations
 
@@ -45,23 +45,24 @@ from ragrounds.ui.tables.text_tables import print_table
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):
-    """All that is known of one run."""
+    """Details of one run."""
 
     run: Run
     at_work: str
-    """Who works at it now; empty: nobody."""
+    """Process that is using it; empty if none."""
     comparison: Comparison | None
-    """Its figures; ``None``: it has no attempt yet."""
+    """Figures of the run; ``None`` if it has no attempt yet."""
     ledger: Ledger
     reads: tuple[Read, ...] = ()
-    """What a system of one's own has read."""
+    """Dependencies that a user's system has read."""
 
 
 class AttemptTrace(Trace, frozen=True):
-    """Every step of one answer; ``print`` shows it, and a notebook does, with prose as Markdown."""
+    """Trace of one answer with every step; ``print`` and notebooks show it, notebooks with prose as Markdown."""
 
     def _draw(self, console: Console) -> None:
-        pkgutil.resolve_name("ragrounds.ui.trace.headless:print_attempt")(self, console)  # a leaf, found by its name
+        # Found by its name, as no other module imports it.
+        pkgutil.resolve_name("ragrounds.ui.trace.headless:print_attempt")(self, console)
 
     def __str__(self) -> str:
         return text_of(self._draw)
@@ -74,31 +75,31 @@ class AttemptTrace(Trace, frozen=True):
 
 
 class LoadedRun(RunsResult, frozen=True, kw_only=True):
-    """A run of the store: its facts, its frames, and every step of its answers."""
+    """Run of the store: its facts, its frames, and every step of its answers."""
 
     run: Run
     statuses: Mapping[str, int]
-    """How many attempts ended in which status, when the run was loaded."""
+    """Number of attempts by status, when the run was loaded."""
     name: str = ""
-    """What it is called in tables; empty: by its agent's text."""
+    """Name in tables; if empty, the agent's text is shown."""
 
     @property
     def id(self) -> str:
-        """The run's id."""
+        """Return the run's id."""
         return self.run.id
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The run's id alone."""
+        """Return the run's id as a tuple of one."""
         return (self.run.id,)
 
     @property
     def agent(self) -> str:
-        """The agent's canonical text."""
+        """Return the agent's canonical text."""
         return self.run.agent
 
     def details(self) -> RunDetails:
-        """Its figures, its costs, and who works at it: made anew at every call."""
+        """Return the figures, the costs, and the process that is using the run; computed again by every call."""
         with opened_runs(self.ids, self.settings) as (store, [run]):
             return RunDetails(
                 run=run,
@@ -109,34 +110,34 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
             )
 
     def attempt(self, question: str, epoch: int = 0) -> AttemptTrace:
-        """Every step of one answer: searches, messages, replies, scores.
+        """Return every step of one answer: searches, messages, replies, scores.
 
         Raises:
-            UserError: no such question or epoch.
+            UserError: the run has no such question or epoch.
         """
-        found = show_attempt(self.id, question, epoch, self.settings)
-        return AttemptTrace(*(getattr(found, name) for name in found.__struct_fields__))
+        attempt_trace = show_attempt(self.id, question, epoch, self.settings)
+        return AttemptTrace(*(getattr(attempt_trace, name) for name in attempt_trace.__struct_fields__))
 
     def draw(self, console: Console) -> None:
-        """Print what it is, its figures and its costs."""
-        found = self.details()
-        print_run(found.run, found.at_work, found.comparison, found.ledger, found.reads, console)
+        """Print the run's facts, figures and costs."""
+        details = self.details()
+        print_run(details.run, details.at_work, details.comparison, details.ledger, details.reads, console)
 
 
 class StoredRuns(RunsResult, frozen=True, kw_only=True):
-    """The runs of a store, oldest first: a sequence of :class:`LoadedRun`."""
+    """Runs of a store, oldest first: a sequence of :class:`LoadedRun`."""
 
     loaded: tuple[LoadedRun, ...]
     place: str
-    """Where the store is."""
+    """Location of the store."""
     total: int
-    """Runs that the words fit."""
+    """Number of runs that match the words."""
     stored: int
-    """Runs of the store."""
+    """Number of runs in the store."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs."""
+        """Return the ids of the runs."""
         return tuple(run.id for run in self.loaded)
 
     def __len__(self) -> int:
@@ -149,21 +150,21 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
         return self.loaded[place]
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The runs first."""
+        """Return the frames of the runs, the list of runs first."""
         return (RUNS, *(frame for frame in OF_RUNS if frame is not RUNS))
 
     @property
     def left(self) -> str:
-        """What is not among these, in a line; empty: everything is."""
+        """Return a line on the runs that are not in this list; empty if all are."""
         if not self.stored:
             return f"No runs yet in {self.place}. `ragrounds run` makes some."
         if not self.total:
             return f"None of the {self.stored:,} runs in {self.place} matches these words."
-        shown = len(self)
-        return f"{shown:,} of {self.total:,} runs; --limit {self.total} shows all." if shown < self.total else ""
+        listed = len(self)
+        return f"{listed:,} of {self.total:,} runs; --limit {self.total} shows all." if listed < self.total else ""
 
     def overviews(self) -> list[RunOverview]:
-        """Each run with its headline figure and what it cost, the latest first."""
+        """Return each run with its headline figure and its cost, the latest first."""
         with open_store(self.settings) as store:
             return run_overviews(store, store.named(self.ids[::-1]), kept_names(store.engine))
 
@@ -182,60 +183,62 @@ def runs(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> StoredRuns:
-    """The runs of the store, oldest first.
+    """List the runs of the store, oldest first.
 
         rr.runs("pubmedqa").to_pandas()
         rr.compare(rr.runs())
 
     Args:
-        words: only runs that have all of these in id, agent, name, benchmark or model, whatever their case.
-        limit: only so many, the newest.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        words: words that a run must have in its id, agent, name, benchmark or model, in any case.
+        limit: maximum number of runs, the newest.
+        home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
         UserError: the store cannot be opened.
     """
-    chosen, wanted = chosen_settings(settings, home), [word.casefold() for word in texts(words)]
-    with open_store(chosen) as store:
+    used_settings, search_words = chosen_settings(settings, home), [word.casefold() for word in texts(words)]
+    with open_store(used_settings) as store:
         names, stored = kept_names(store.engine), store.runs()
-        fitting = [run for run in stored if all(word in _said(run, names) for word in wanted)]
-        loaded = tuple(_loaded(store, run, chosen, names) for run in fitting[-limit if limit else None :])
-        return StoredRuns(settings=chosen, loaded=loaded, place=store.place, total=len(fitting), stored=len(stored))
+        fitting = [run for run in stored if all(word in _said(run, names) for word in search_words)]
+        loaded = tuple(_loaded(store, run, used_settings, names) for run in fitting[-limit if limit else None :])
+        return StoredRuns(
+            settings=used_settings, loaded=loaded, place=store.place, total=len(fitting), stored=len(stored)
+        )
 
 
 def _said(run: Run, names: Mapping[str, str]) -> str:
     models = run.identity.get("models")
-    asked = models.values() if isinstance(models, Mapping) else ()
-    return "\n".join([run.id, run.agent, names.get(run.id, ""), run.benchmark, *map(str, asked)]).casefold()
+    model_names = models.values() if isinstance(models, Mapping) else ()
+    return "\n".join([run.id, run.agent, names.get(run.id, ""), run.benchmark, *map(str, model_names)]).casefold()
 
 
 def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None) -> LoadedRun:
-    """A run of the store.
+    """Load a run of the store.
 
         rr.load("vanilla_rag[top_k=8]").to_pandas("passages")
 
     Args:
-        run: its id, the beginning of one, an agent's text (then the newest complete one of that agent), or a result of
+        run: its id, the beginning of one, an agent's text (for the newest complete run of that agent), or a result of
             one run.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
-        UserError: no such run, or several.
+        UserError: no run matches, or several do.
     """
-    chosen, names = chosen_settings(settings, home), run_names(run)
+    used_settings, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were given, and only one can be loaded: {', '.join(names) or 'none'}.")
-    with opened_runs(names, chosen) as (store, [found]):
-        return _loaded(store, found, chosen, kept_names(store.engine))
+    with opened_runs(names, used_settings) as (store, [stored_run]):
+        return _loaded(store, stored_run, used_settings, kept_names(store.engine))
 
 
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
-    made = attempt_totals(store, run).statuses
-    return LoadedRun(settings=settings, run=run, statuses=made, name=names.get(run.id, ""))
+    statuses = attempt_totals(store, run).statuses
+    return LoadedRun(settings=settings, run=run, statuses=statuses, name=names.get(run.id, ""))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
-    """Every step of one answer: searches, messages, replies, scores.
+    """Return every step of one answer: searches, messages, replies, scores.
 
     Raises:
         UserError: no such run, question or epoch.
@@ -245,13 +248,13 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
 
 
 def diff_runs(first: str, second: str, settings: Settings | None = None) -> list[RunDifference]:
-    """In what two runs differ: their agents, models, parameters and questions, and what systems of one's own have read.
+    """Return the differences of two runs: agents, models, parameters, questions, and dependencies of users' systems.
 
     Raises:
-        UserError: no such run.
+        UserError: a run is unknown.
     """
-    with opened_runs([first, second], settings) as (store, [one, other]):
-        return run_differences(store, one, other)
+    with opened_runs([first, second], settings) as (store, [first_run, second_run]):
+        return run_differences(store, first_run, second_run)
 
 
 def remove_run(
@@ -260,14 +263,14 @@ def remove_run(
     """Remove a run with its attempts, scores and counterfactuals; recorded calls stay.
 
     Raises:
-        UserError: no such run, an agent's text with several runs, or somebody works at it.
+        UserError: the run is unknown, an agent's text matches several runs, or another process is using the run.
     """
     with opened_runs([reference], settings) as (store, [run]):
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
-            for one in (*store.counterfactuals(run), run):
-                store.remove(one)
+            for stored_run in (*store.counterfactuals(run), run):
+                store.remove(stored_run)
     return run
 
 
@@ -280,25 +283,26 @@ def collect_garbage(
     progress: Progress = unheard,
     message: Callable[[str], None] = lambda text: None,
 ) -> tuple[Garbage, str]:
-    """Recorded calls and texts that no run, arena or judged score refers to; and, where they were removed, why the file
-    of the store did not get smaller (empty: it did).
+    """Count recorded calls and texts that no run, arena or judged score refers to, and remove them with `remove`.
+
+    The second value is the reason why the file of the store did not get smaller; empty if it did.
 
     Args:
-        seconds: calls that were recorded less than this ago do not count.
-        outside: count calls that no run made, too: of retrieve, build.
-        remove: remove them, in one transaction, and give their space back.
-        settings: where the store is; ``None``: the user's.
-        progress, message: are told how far it is, and that somebody is waited for.
+        seconds: minimum age of the calls that count.
+        outside: True to count calls that no run made, too: those of retrieve and build.
+        remove: True to remove them, in one transaction, and to give their space back.
+        settings: settings that lead to the store; by default the user's.
+        progress, message: functions that get the progress, and a message if another process is waited for.
 
     Raises:
-        UserError: somebody works at a run of the store, and they are to be removed.
+        UserError: another process is using a run of the store, and `remove` is set.
     """
     with open_store(settings or user_settings()) as store:
         hours, ids = seconds / 3600, [run.id for run in store.runs(counterfactuals=True)]
         if not remove:
             return garbage.collect_garbage(store.engine, FINAL, hours=hours, outside=outside, report=progress), ""
         with Lease(store.engine, ids, message):
-            found = garbage.collect_garbage(
+            removed = garbage.collect_garbage(
                 store.engine, FINAL, hours=hours, outside=outside, remove=True, runs=ids, report=progress
             )
-        return found, reclaim_space(store.engine)
+        return removed, reclaim_space(store.engine)

@@ -1,4 +1,4 @@
-"""Scores of stored answers: by scorers, without a model; by judges; and judges set against people."""
+"""Scores of stored answers: by scorers, without a model; by judges; and judges compared with people."""
 
 from __future__ import annotations
 
@@ -55,35 +55,35 @@ from ragrounds.ui.tables.notebook import in_notebook
 
 
 class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
-    """What came of :func:`score`."""
+    """Result of :func:`score`."""
 
     counts: tuple[tuple[Run, int], ...]
-    """Each run with its scores, now written."""
+    """Each run with the number of scores that were written."""
     scorers: tuple[str, ...] = ()
-    """The scorers that were asked for; none: all that fit."""
+    """Requested scorers; if empty, all that fit."""
 
     def by_scorers(self) -> tuple[str, ...]:
-        """The scorers that were asked for."""
+        """Return the requested scorers."""
         return self.scorers
 
 
 class JudgeResult(RunsResult, frozen=True, kw_only=True):
-    """What came of :func:`judge`."""
+    """Result of :func:`judge`."""
 
     judged: JudgedRuns
     comparison: Comparison | None
-    """By the judges' scores; ``None``: some judge gave no verdict at all, so no score was written."""
+    """Comparison by the judges' scores; ``None`` if no score was written, as some judge gave no verdict at all."""
     verifier: LabelAgreement | None = None
-    """The verifier against the labels that were given; ``None``: none were."""
+    """Agreement of the verifier with the given labels; ``None`` if no labels were given."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs that were judged."""
-        return tuple(one.run for one in self.judged.runs)
+        """Return the ids of the judged runs."""
+        return tuple(judged_run.run for judged_run in self.judged.runs)
 
     @property
     def ended(self) -> str:
-        """Why not all questions were judged: a limit, or Ctrl-C; empty: all were."""
+        """Return why not all questions were judged: a limit, or Ctrl-C; empty if all were."""
         return self.judged.ended
 
     def draw(self, console: Console) -> None:
@@ -95,18 +95,18 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
                 console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}", style="dim")
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The judgements first."""
+        """Return the frames, judgements first."""
         return (JUDGEMENTS, *(frame for frame in OF_RUNS if frame is not JUDGEMENTS))
 
 
 _SHOWN = 5
-"""Figures of one way of judging that its table shows: RAGChecker's have eleven."""
+"""Number of scorers of one way of judging that its table shows: RAGChecker has eleven."""
 _BATCH = 1000
-"""Scores that are written together."""
+"""Number of scores that are written together."""
 
 
 class ScoreArguments(Struct, frozen=True):
-    """Which runs are scored, and how."""
+    """Runs to score, and the scorers."""
 
     runs: arguments.Runs
     scorers: Annotated[
@@ -124,33 +124,33 @@ def score(given: ScoreArguments) -> ScoredRuns:
         rr.score("direct", scorers="strict").to_pandas("scores")
 
     Raises:
-        UserError: an unknown run or scorer.
+        UserError: a run or scorer is unknown.
     """
-    wanted = [find_scorer(name) for name in texts(given.scorers)]
-    chosen = chosen_settings(given.settings, given.home)
-    with opened_runs(given.runs, chosen) as (store, found):
+    requested = [find_scorer(name) for name in texts(given.scorers)]
+    settings = chosen_settings(given.settings, given.home)
+    with opened_runs(given.runs, settings) as (store, runs):
         counts = []
-        for run in found:
+        for run in runs:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
             count, scores = 0, list[Score]()
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
-                fitting = wanted or scorers_for(question)
-                scores += [score_by(one, attempt, question, gold) for one in fitting if one.suits(question)]
+                fitting = requested or scorers_for(question)
+                scores += [score_by(scorer, attempt, question, gold) for scorer in fitting if scorer.suits(question)]
                 if len(scores) >= _BATCH:
                     store.add_scores(run, scores)
                     count, scores = count + len(scores), []
             store.add_scores(run, scores)
             counts.append((run, count + len(scores)))
-        comparison = compare(store, found, shared_scorers=True)
+        comparison = compare(store, runs, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
-    names = tuple(one.name for one in wanted)
-    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, scorers=names)
+    names = tuple(scorer.name for scorer in requested)
+    return ScoredRuns(settings=settings, counts=tuple(counts), comparison=comparison, scorers=names)
 
 
 class JudgeArguments(Struct, frozen=True):
-    """What is judged, by whom, and how it is carried out."""
+    """Runs to judge, the judges, and options of the judging."""
 
     runs: arguments.Runs
     kind: Annotated[
@@ -201,32 +201,32 @@ class JudgeArguments(Struct, frozen=True):
 def judge(given: JudgeArguments) -> JudgeResult:
     """Grade stored runs' long answers by a judge or a panel. Answers are never generated again.
 
-    Several runs are judged question by question, so that all have verdicts on the same questions where a limit or
-    Ctrl-C ends it. A judge that gives no verdict at all replaces no score. The same call resumes.
+    Several runs are judged question by question, so that all have verdicts on the same questions if a limit or Ctrl-C
+    ends the judging. A judge that gives no verdict at all replaces no score. The same call resumes.
 
         rr.judge("direct", "equivalence", judges="openai:gpt-4o-mini", max_cost=5).to_pandas("judgements")
 
     Raises:
-        UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
+        UserError: a run, kind, model or embedder is unknown, or a run has no answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
-    chosen, wanted = chosen_settings(given.settings, given.home), find_method(given.kind)
+    settings, method = chosen_settings(given.settings, given.home), find_method(given.kind)
     if given.rubric:
-        wanted = label_method(given.kind).by_rubric(Path(given.rubric))
+        method = label_method(given.kind).by_rubric(Path(given.rubric))
     failing, changed, journal = failure_limit(given.fail_after), given.server_changed, given.journal
-    with opened_runs(given.runs, chosen) as (store, found):
-        fitting = {run.id: judgeable(store, run, wanted, given.epochs) for run in found}
+    with opened_runs(given.runs, settings) as (store, runs):
+        fitting = {run.id: judgeable(store, run, method, given.epochs) for run in runs}
         vectors = None
         if given.embedder:
-            vectors = named_embedder(*met_retrievers([given.embedder], chosen, changed, journal))
-        means = JudgeMeans(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(chosen))
-        grader = open_method(wanted, means)
-        if (given.labelled or given.verifier != "llm") and not wanted.verifiers:
-            raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {wanted.name}.")
+            vectors = named_embedder(*met_retrievers([given.embedder], settings, changed, journal))
+        means = JudgeMeans(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(settings))
+        grader = open_method(method, means)
+        if (given.labelled or given.verifier != "llm") and not method.verifiers:
+            raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {method.name}.")
         server = {"base_url": given.base_url, "alias": given.alias}
         models = [cast("Model", grader)]  # a verifier that asks no judge
         if given.verifier == "llm" or given.judges:
-            models = open_judges(store, texts(given.judges), chosen, **server, changed=changed, journal=journal)
+            models = open_judges(store, texts(given.judges), settings, **server, changed=changed, journal=journal)
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> tuple[JudgedRuns, LabelAgreement | None]:
@@ -234,46 +234,46 @@ def judge(given: JudgeArguments) -> JudgeResult:
                 if given.labelled:
                     against = cast("Any", grader).against_people(given.labelled, models[0], recorded, PromptFolder())
                 agreed: LabelAgreement | None = await against if given.labelled else None
-                judged = await judge_runs(
+                judged_runs = await judge_runs(
                     store,
-                    found,
+                    runs,
                     grader,
                     models,
                     recorded,
                     PromptFolder(),
                     budget=Budget(cost=given.max_cost, tokens=given.max_total_tokens, seconds=given.max_time),
                     fail_after=failing,
-                    at_once=given.concurrency or chosen.concurrency,
+                    at_once=given.concurrency or settings.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
-                    done=hear,
+                    done=report,
                     probing=Probing(given.probes, given.withhold_below),
                 )
-                return judged, agreed
+                return judged_runs, agreed
 
-        with _shown([run.id for run in found], given.progress) as hear:
-            judged, agreed = finish(carry_out())
-        scorers = judged.runs[0].scorers
-        comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
-    return JudgeResult(settings=chosen, judged=judged, comparison=comparison, verifier=agreed)
+        with _shown([run.id for run in runs], given.progress) as report:
+            judged_runs, agreed = finish(carry_out())
+        scorers = judged_runs.runs[0].scorers
+        comparison = None if judged_runs.mute else compare(store, runs, scorers=scorers, common=len(runs) > 1)
+    return JudgeResult(settings=settings, judged=judged_runs, comparison=comparison, verifier=agreed)
 
 
 @contextmanager
 def _shown(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
-    """What shows every answer that is judged: a screen on a terminal, else as everywhere."""
+    """Yield a function that shows every judged answer: on a screen in a terminal, else as other progress."""
     if progress in (None, True) and not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
-        with JudgeProgress(runs) as shown:
-            yield shown.observe
+        with JudgeProgress(runs) as screen:
+            yield screen.observe
         return
     with counted(progress) as tell:
         yield _counted(f"{', '.join(runs)}: answers judged", tell)
 
 
-def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
+def _counted(label: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
     seen = 0
 
     def done(answer: JudgedAnswer) -> None:
         nonlocal seen
         seen += 1
-        progress(what, seen)
+        progress(label, seen)
 
     return done

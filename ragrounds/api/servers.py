@@ -1,5 +1,4 @@
-"""Where models are asked: the addresses of a command, the name of their group, and whether their servers are still
-those of the last time."""
+"""Servers of models: the addresses of a command, the name of their group, and whether the servers have changed."""
 
 from __future__ import annotations
 
@@ -22,16 +21,16 @@ from ragrounds.tools.index.embedding_servers import embedding_models, with_finge
 if TYPE_CHECKING:
     from ragrounds.evals.engine.servers import MetServers
 ServerChanged = Literal["stop", "new"]
-"""What is done where another server answers at an address than the last time: stop, or keep its answers apart."""
+"""Action if a different server answers at an address: stop, or store its answers separately."""
 
 
 def server_defaults(
     base_url: str | Sequence[str] | None, alias: str | None, settings: Settings
 ) -> dict[str, str | None]:
-    """The parameters that say where models are asked which name no server: those given, or else the settings'.
+    """Return the parameters of models that name no server: the given ones, else the settings'.
 
     Raises:
-        UserError: an alias, and nothing that it would name.
+        UserError: an alias is given without a server.
     """
     url = ",".join(texts(base_url or ()))
     if url:
@@ -48,11 +47,10 @@ def met_servers(
     journal: JournalMode = "reuse",
     resumed: Run | None = None,
 ) -> MetServers:
-    """Ask the servers of some models what they are, unless the journal is replayed, and compare it with what the store
-    knows.
+    """Probe the servers of some models, unless the journal is replayed, and compare the result with the store's.
 
     Raises:
-        UserError: another server answers than the last time, and `changed` says stop; servers that share calls differ.
+        UserError: a server has changed, and `changed` is ``stop``; or servers that share calls differ.
     """
     one_of("--server-changed", changed, ("stop", "new"))
     return finish(meet_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
@@ -61,19 +59,20 @@ def met_servers(
 def met_retrievers(
     specs: Iterable[str], settings: Settings, changed: ServerChanged = "stop", journal: JournalMode = "reuse"
 ) -> tuple[str, ...]:
-    """Retrievers' specs with the fingerprints of the servers that their embedders ask, where they have one. The store
-    is opened only where there are such servers.
+    """Add the fingerprints of embedders' servers to the specs of retrievers.
+
+    The store is opened only if there are such servers.
 
     Raises:
-        UserError: as :func:`met_servers`; a spec that cannot be read.
+        UserError: as :func:`met_servers`; a spec cannot be parsed.
     """
-    given = tuple(specs)
-    models = [text for spec in given for text in embedding_models(parse(spec))]
+    retriever_specs = tuple(specs)
+    models = [text for spec in retriever_specs for text in embedding_models(parse(spec))]
     if not models:
-        return given
+        return retriever_specs
     with open_store(settings) as store:
-        met = met_servers(store, models, changed, journal)
-    return tuple(str(with_fingerprints(parse(spec), met.texts)) for spec in given)
+        probed = met_servers(store, models, changed, journal)
+    return tuple(str(with_fingerprints(parse(spec), probed.texts)) for spec in retriever_specs)
 
 
 def open_judges(
@@ -86,16 +85,16 @@ def open_judges(
     changed: ServerChanged = "stop",
     journal: JournalMode = "reuse",
 ) -> list[Model]:
-    """The models that judge, by the servers that answer now; where none is named, the model of the settings.
+    """Open the judges, with the facts of their servers; if none is named, the model of the settings.
 
     Raises:
-        UserError: none, one named twice, or one that cannot be opened; as :func:`met_servers`.
+        UserError: no judge is given, one is given twice or cannot be opened; as :func:`met_servers`.
     """
-    named = list(names) or ([settings.model] if settings.model else [])
-    if not named:
+    judge_names = list(names) or ([settings.model] if settings.model else [])
+    if not judge_names:
         raise UserError("No judge was given. Give one with --judge, such as openai:gpt-4o-mini.")
     defaults = server_defaults(base_url, alias, settings)
-    judges = [with_defaults(text, defaults) for text in named]
+    judges = [with_defaults(text, defaults) for text in judge_names]
     opened, prices = met_servers(store, judges, changed, journal).texts, user_prices(settings)
     models = [open_model(opened.get(text, text), prices) for text in judges]
     if len({model.spec for model in models}) < len(models):

@@ -1,9 +1,9 @@
 """The built-in graphs for LangGraph's server and Studio: `langgraph dev` opens each by its name (``langgraph.json``).
 
-Each is a graph of one node, inside which the built-in graph runs as a run's attempt does: with its prompts, the caps of
-its agent and the journal of the user's home, so that a question that was asked before is not paid for again. Which
-model is asked, the context says (:class:`StudioChoices`); where, only the settings of who starts the server: any page
-of the web may send to it. No attempt is stored.
+Each is a graph of one node, inside which the built-in graph runs as in an attempt of a run: with its prompts, the caps
+of its agent and the journal of the user's home, so that a repeated question is not paid for again. The context
+(:class:`StudioChoices`) chooses the model. Only the settings of the server's owner choose its address, since any page
+of the web may send requests. No attempt is stored.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from ragrounds.models.options import starts_server
 from ragrounds.models.providers import BASELINE
 from ragrounds.prompts.loader import PromptFolder
 
-_PART_OF = {"reason_in_documents": "search_o1"}
-"""A graph that is no agent's → the agent by whose parameters it runs; it takes the question as its query."""
+_AGENT_OF_PART = {"reason_in_documents": "search_o1"}
+"""Graphs that are no agent's → the agent whose parameters they use; their input is the question as a query."""
 
 
 _MODEL = re.compile(r"(?:[\w.-]+:[\w./:@-]+)?", re.ASCII)
@@ -47,18 +47,18 @@ _NAME = re.compile(r"[\w.-]*", re.ASCII)
 
 
 class StudioQuestion(TypedDict, total=False):
-    """A question, as it is typed in Studio."""
+    """Question, as it is typed in Studio."""
 
     question: str
     options: dict[str, str]
-    """By letter; none: an open question."""
+    """Options by letter; empty for an open question."""
     language: str
     gold: list[str]
-    """Ids of the documents that hold the answer, for the oracle alone."""
+    """Ids of the documents that hold the answer, only for the oracle."""
 
 
 class StudioAnswer(TypedDict, total=False):
-    """What came of it: the final state of the built-in graph, and what it took."""
+    """Answer with the final state of the built-in graph, and the number of its calls."""
 
     answer: str
     choice: str
@@ -72,28 +72,28 @@ class _State(StudioQuestion, StudioAnswer, total=False):
 
 @dataclass(frozen=True)
 class StudioChoices:
-    """What a graph is run with. What is left empty is as the settings say, or as for the sample benchmark."""
+    """Choices of the context. Empty fields are as in the settings, or as for the sample benchmark."""
 
     model: str = ""
-    """``PROVIDER:NAME``."""
+    """Model as ``PROVIDER:NAME``."""
     corpus: str = ""
-    """The name of an index."""
+    """Name of an index."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """The graph's own, such as ``{"top_k": 8}``."""
+    """Parameters of the graph, such as ``{"top_k": 8}``."""
 
 
 def studio_graph(name: str) -> Any:
     """Compile a built-in graph for LangGraph's server.
 
     Raises:
-        UserError: there is no such graph.
+        UserError: the graph is unknown.
     """
     inner = catalogue.build(name).compile(name=name)
 
     async def attempt(state: StudioQuestion, runtime: Runtime[StudioChoices]) -> StudioAnswer:
         """Answer the question by the built-in graph."""
         options = state.get("options") or {}
-        asked = Question(
+        question = Question(
             id="studio",
             benchmark="studio/studio",
             text=state.get("question", ""),
@@ -102,11 +102,16 @@ def studio_graph(name: str) -> Any:
             language=state.get("language") or "en",
         )
         gold = tuple(state.get("gold") or ())
-        given = {"query": asked.text} if name in _PART_OF else {}
-        async with _opened(name, runtime.context or StudioChoices(), asked, gold) as context:
-            found = await inner.ainvoke(given, context=context)
+        inputs = {"query": question.text} if name in _AGENT_OF_PART else {}
+        async with _attempt_context(name, runtime.context or StudioChoices(), question, gold) as context:
+            final_state = await inner.ainvoke(inputs, context=context)
             calls = {kind: count for kind, count in context.calls.items() if count}
-        return {"answer": found.get("answer", ""), "choice": found.get("choice", ""), "found": found, "calls": calls}
+        return {
+            "answer": final_state.get("answer", ""),
+            "choice": final_state.get("choice", ""),
+            "found": final_state,
+            "calls": calls,
+        }
 
     graph = StateGraph(_State, context_schema=StudioChoices, input_schema=StudioQuestion, output_schema=StudioAnswer)
     graph.add_node(name, attempt)
@@ -116,11 +121,12 @@ def studio_graph(name: str) -> Any:
 
 
 @asynccontextmanager
-async def _opened(
+async def _attempt_context(
     name: str, chosen: StudioChoices, asked: Question, gold: tuple[str, ...]
 ) -> AsyncIterator[AttemptContext]:
-    """The context of one attempt, with what it stands on, until the block ends."""
-    store, opened = await asyncio.to_thread(_open, name, chosen)  # the server forbids files on its event loop
+    """Open the context of one attempt with its store, models and journal, until the block ends."""
+    # In a thread, as the server forbids file access on its event loop.
+    store, opened = await asyncio.to_thread(_open_agent, name, chosen)
     agent, journal = opened.agent, await asyncio.to_thread(StoreJournal, store)
     try:
         async with closing(list(opened.models.values()), journal):
@@ -141,24 +147,24 @@ async def _opened(
         await asyncio.to_thread(store.close)
 
 
-def _open(name: str, chosen: StudioChoices) -> tuple[Store, OpenedAgent]:
-    settings, agent = chosen_settings(), _PART_OF.get(name, name)
-    if not _MODEL.fullmatch(chosen.model) or starts_server(chosen.model or BASELINE):
-        raise UserError(f"The model {chosen.model!r} is not PROVIDER:NAME; RAGROUNDS_BASE_URL says where it is asked.")
-    if not _NAME.fullmatch(chosen.corpus):
-        raise UserError(f"The corpus {chosen.corpus!r} is not the name of an index: see `ragrounds index ls`.")
-    for key in chosen.parameters:
-        if key not in (known := open_agent(agent).parameters) or key in catalogue.agents_in(name):
-            raise unknown("parameter", key, known, "ragrounds list agents " + agent)
+def _open_agent(name: str, choices: StudioChoices) -> tuple[Store, OpenedAgent]:
+    settings, agent = chosen_settings(), _AGENT_OF_PART.get(name, name)
+    if not _MODEL.fullmatch(choices.model) or starts_server(choices.model or BASELINE):
+        raise UserError(f"The model {choices.model!r} is not PROVIDER:NAME; RAGROUNDS_BASE_URL says where it is asked.")
+    if not _NAME.fullmatch(choices.corpus):
+        raise UserError(f"The corpus {choices.corpus!r} is not the name of an index: see `ragrounds index ls`.")
+    for key in choices.parameters:
+        if key not in (parameters := open_agent(agent).parameters) or key in catalogue.agents_in(name):
+            raise unknown("parameter", key, parameters, "ragrounds list agents " + agent)
     request = RunArguments(
-        agents=(str(Spec(agent, chosen.parameters)),),
-        model=chosen.model or None,
-        corpus=chosen.corpus or None,
+        agents=(str(Spec(agent, choices.parameters)),),
+        model=choices.model or None,
+        corpus=choices.corpus or None,
     )
     recipe = recipe_of(request, load("sample", settings.home), settings)
     store = open_store(settings)
-    met = met_servers(store, asked_models(recipe))
-    recipe = structs.replace(recipe, served=met.texts, servers=met.facts)
+    probed = met_servers(store, asked_models(recipe))
+    recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)
     return store, open_agents(recipe, settings.home)[0]
 
 

@@ -1,10 +1,10 @@
-"""Attempts looked at: lists of them, where two runs differ, one with every step, and the viewer of the terminal.
+"""Inspection of attempts: lists, differences of two runs, one attempt with every step, and the viewer of the terminal.
 
     from ragrounds.api import trace
 
     trace.list_attempts(trace.AttemptQuery(runs=["direct"], where="wrong", sort="cost"))
 
-`home` is the folder of the store, `settings` all settings; ``None``: the user's.
+`home` is the folder of the store, `settings` all settings; by default the user's.
 """
 
 from __future__ import annotations
@@ -33,48 +33,51 @@ from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
 
-_AT_ONCE = 100
-"""Attempts whose calls are read at a time."""
+_BATCH_SIZE = 100
+"""Number of attempts whose calls are read at a time."""
 
 
-_WHICH = "Which attempts, in which order"
+_SELECTION = "Which attempts, in which order"
 
 
 class AttemptQuery(Struct, frozen=True, kw_only=True):
-    """Which attempts are wanted, and in which order. Empty fields want all."""
+    """Selection and order of attempts. Empty fields select all."""
 
     runs: Annotated[
         Sequence[str], Arg("Ids, beginnings of ids, or agents' texts; none: those on the newest questions.", option="-")
     ] = ()
     where: Annotated[
         str,
-        Arg("Only these: 'wrong and hops>3 and gold not seen'.", short="-w", metavar="FILTER", group=_WHICH),
+        Arg("Only these: 'wrong and hops>3 and gold not seen'.", short="-w", metavar="FILTER", group=_SELECTION),
     ] = ""
     sort: Annotated[
         str,
         Arg(
             "asked, cost, model_calls, time, tokens, score, newest, hops, gold_rank …; highest first.",
             metavar="BY",
-            group=_WHICH,
+            group=_SELECTION,
         ),
     ] = "asked"
-    ascending: Annotated[bool, Arg("Lowest first.", group=_WHICH)] = False
-    limit: Annotated[int | None, Arg("Only this many rows (printed).", 1, group=_WHICH)] = None
+    ascending: Annotated[bool, Arg("Lowest first.", group=_SELECTION)] = False
+    limit: Annotated[int | None, Arg("Only this many rows (printed).", 1, group=_SELECTION)] = None
     scorers: Annotated[
         Sequence[str],
         Arg(
-            "A scorer, by preference (repeatable). [default: the headline]", option="--scorer", many=True, group=_WHICH
+            "A scorer, by preference (repeatable). [default: the headline]",
+            option="--scorer",
+            many=True,
+            group=_SELECTION,
         ),
     ] = ()
 
 
 class RunDifferences(Struct, frozen=True):
-    """The questions that two runs did not answer equally well."""
+    """Questions that two runs did not answer equally well."""
 
     first: Run
     second: Run
     questions: tuple[AnswerDifference, ...]
-    """With both answers and, where one is not right, the likely cause."""
+    """Questions with both answers and, if one is not right, the likely cause."""
 
 
 def list_attempts(
@@ -84,25 +87,25 @@ def list_attempts(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> list[AttemptSummary]:
-    """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
+    """List the selected attempts, without text and steps, including questions without an attempt.
 
-    Where `where` asks for words in texts or for facts of steps that attempts do not have yet, these are looked for
-    in the journal first, and `progress` is called.
+    If `where` asks for words in texts or for facts of steps that attempts do not have yet, these are read from the
+    journal first, and `progress` is called.
 
     Raises:
-        FilterError: `where` cannot be understood; says where and what was expected.
-        UserError: an unknown run, outcome, mark, subject or order; no run at all.
+        FilterError: `where` cannot be parsed; the message names the position and the expected text.
+        UserError: a run, outcome, mark, subject or order is unknown, or there is no run at all.
     """
-    asked = query or AttemptQuery()
-    with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        pages.complete(asked.where, progress, asked.sort)
-        return pages.with_facts(_listed(pages, asked))
+    used_query = query or AttemptQuery()
+    with opened_pages(used_query, None, chosen_settings(settings, home)) as pages:
+        pages.complete(used_query.where, progress, used_query.sort)
+        return pages.with_facts(_listed(pages, used_query))
 
 
 def unknown_attempts(
     query: AttemptQuery, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> UnknownFacts:
-    """How many attempts the conditions of a query can say nothing of: no gold documents are known, or no facts.
+    """Count the attempts for which a query's conditions are not known: gold documents or facts are missing.
 
     Raises:
         UserError: as :func:`list_attempts`.
@@ -112,8 +115,9 @@ def unknown_attempts(
 
 
 def hint(where: str) -> str:
-    """What may be amiss in an expression that can be read: a bare word that is nearly one of the language; empty:
-    nothing."""
+    """Return a hint on a valid filter that may contain a typing error: a bare word that is nearly one of the language;
+    empty without such a word.
+    """
     return attempt_filter.hint(where)
 
 
@@ -124,27 +128,29 @@ def list_hops(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> Iterator[HopsOfAttempt]:
-    """The attempts that are wanted, each with its searches, what became of gold, and the likely cause where it is not
-    right. Some hundred at a time are in memory.
+    """Yield the selected attempts, each with its searches, the fate of gold documents, and the likely cause of an
+    error.
+
+    About a hundred attempts are in memory at a time.
 
     Raises:
-        FilterError: `where` cannot be understood; says where and what was expected.
-        UserError: an unknown run, outcome, mark, subject or order; no run at all.
+        FilterError: `where` cannot be parsed; the message names the position and the expected text.
+        UserError: a run, outcome, mark, subject or order is unknown, or there is no run at all.
     """
-    asked = query or AttemptQuery()
-    with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        pages.complete(asked.where, progress, asked.sort)
-        found = pages.read(_listed(pages, asked))
+    used_query = query or AttemptQuery()
+    with opened_pages(used_query, None, chosen_settings(settings, home)) as pages:
+        pages.complete(used_query.where, progress, used_query.sort)
+        summaries = pages.read(_listed(pages, used_query))
         reader = HopReader(pages)
-        for start in range(0, len(found), _AT_ONCE):
-            yield from reader.read(found[start : start + _AT_ONCE])
+        for start in range(0, len(summaries), _BATCH_SIZE):
+            yield from reader.read(summaries[start : start + _BATCH_SIZE])
 
 
 def _listed(pages: Pages, query: AttemptQuery) -> Sequence[int]:
-    """The places of the rows that are wanted, in their order, at most `limit` of them."""
+    """Return the indexes of the selected rows, in their order, at most `limit` of them."""
     where, sort = query.where, listed_sort(query)
-    places = pages.order(where, sort, not query.ascending) if where or sort != "asked" else range(len(pages))
-    return places[: query.limit]
+    indexes = pages.order(where, sort, not query.ascending) if where or sort != "asked" else range(len(pages))
+    return indexes[: query.limit]
 
 
 def annotate(
@@ -157,33 +163,33 @@ def annotate(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> AttemptNote | None:
-    """Leave a mark, a note or both beside an attempt, which ``RUN/QUESTION`` names: each author has one of each there.
+    """Add a mark, a note or both to an attempt, named as ``RUN/QUESTION``. Each author has one mark and one note there.
 
     Args:
-        place: such as ``vanilla_rag/sample/c01``.
-        epoch: of the attempt.
-        mark: one word, such as ``star``; empty: takes the mark away; ``None``: leaves it as it is.
-        text: the note; empty: takes it away; ``None``: leaves it as it is.
-        author: who; ``None``: the setting `author`, or else the name of the login.
+        place: the attempt, such as ``vanilla_rag/sample/c01``.
+        epoch: epoch of the attempt.
+        mark: one word, such as ``star``; empty to remove the mark, ``None`` to leave it unchanged.
+        text: the note; empty to remove it, ``None`` to leave it unchanged.
+        author: author of the note; by default the setting `author`, else the login name.
         home: the folder of the store.
         settings: all settings.
 
     Returns:
-        What the author has left there by now; ``None``: nothing.
+        The author's mark and note after the change; ``None`` if the author has neither.
 
     Raises:
-        UserError: no such run, question or epoch; the mark is not one word; the note is too long.
+        UserError: the run, question or epoch is unknown; the mark is not one word; or the note is too long.
     """
-    chosen = chosen_settings(settings, home)
-    with open_store(chosen) as store:
-        run, question = _place(store, place)
-        found = read_trace(store, run, question, epoch)
-        by = author or author_name(chosen)
-        return write_note(store, run, found.question.id, epoch, author=by, mark=mark, text=text)
+    used_settings = chosen_settings(settings, home)
+    with open_store(used_settings) as store:
+        run, question = _split_reference(store, place)
+        attempt_trace = read_trace(store, run, question, epoch)
+        author_used = author or author_name(used_settings)
+        return write_note(store, run, attempt_trace.question.id, epoch, author=author_used, mark=mark, text=text)
 
 
 def author_name(settings: Settings) -> str:
-    """Who marks attempts and writes notes: the setting `author`, or else the name of the login."""
+    """Return the author of marks and notes: the setting `author`, else the login name."""
     if settings.author and settings.author.strip():
         return settings.author.strip()
     try:
@@ -199,14 +205,14 @@ def run_differences(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> RunDifferences:
-    """The questions on which two runs differ, by the first of the scorers that an attempt has, with both answers.
+    """Return the questions on which two runs differ, with both answers, by the first scorer that an attempt has.
 
     Args:
-        runs: two of them; none: those on the newest questions, where these are two.
-        scorers: by preference; none: the headline of the questions.
+        runs: two runs; by default those on the newest questions, if there are two.
+        scorers: scorers by preference; by default the headline of the questions.
 
     Raises:
-        UserError: an unknown run, or not two of them.
+        UserError: a run is unknown, or there are not two.
     """
     with opened_pages(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
         first, second = _two_runs(pages)
@@ -230,44 +236,45 @@ def view(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> None:
-    """Open the viewer in the terminal until the user closes it: its home, where nothing says which attempts. It follows
-    runs that are still at work.
+    """Open the viewer in the terminal until the user closes it; without a query, its home screen.
+
+    The viewer follows runs that are in progress.
 
     Args:
-        query: the attempts that are listed at first.
-        attempt: begin with this one, ``RUN/QUESTION``.
-        epoch: of that attempt.
-        light: light colours, else dark ones.
-        start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare`` …
-        progress: gets what is made before the viewer opens.
+        query: the attempts that are listed first.
+        attempt: the attempt that is shown first, ``RUN/QUESTION``.
+        epoch: epoch of that attempt.
+        light: True for light colours, else dark ones.
+        start: name of the first view: ``attempts``, ``hops``, ``grid``, ``compare`` …
+        progress: function that gets the steps before the viewer opens.
 
     Raises:
-        UserError: an unknown run, outcome, mark, subject, order, view or attempt; no run at all.
+        UserError: a run, outcome, mark, subject, order, view or attempt is unknown, or there is no run at all.
     """
-    # Textual is loaded for the viewer alone.
+    # Textual is imported only for the viewer.
     from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
     from ragrounds.ui.trace.view import all_views
 
     one_of("start", start, list(all_views()))
-    asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
-    theme, author = LIGHT if light else DARK, author_name(chosen)
-    if asked == AttemptQuery() and attempt is None and start == "attempts":
-        with open_store(chosen) as store:
+    used_query, used_settings = query or AttemptQuery(), chosen_settings(settings, home)
+    theme, author = LIGHT if light else DARK, author_name(used_settings)
+    if used_query == AttemptQuery() and attempt is None and start == "attempts":
+        with open_store(used_settings) as store:
             TraceApp(store, pages_of=lambda runs: _pages(store, runs), theme=theme, author=author).run()
         return
-    with opened_pages(asked, attempt, chosen) as pages:
-        where, sort, row = asked.where, listed_sort(asked), 0
+    with opened_pages(used_query, attempt, used_settings) as pages:
+        where, sort, row = used_query.where, listed_sort(used_query), 0
         pages.complete(where, progress, sort)
         if attempt is not None:
-            run, question = _place(pages.store, attempt)
-            found = read_trace(pages.store, run, question, epoch)
-            row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
+            run, question = _split_reference(pages.store, attempt)
+            attempt_trace = read_trace(pages.store, run, question, epoch)
+            row = pages.row_of(pages.runs.index(run), attempt_trace.question.id, epoch) or 0
         TraceApp(pages, where=where, sort=sort, row=row, theme=theme, view=start, author=author).run()
 
 
 @contextmanager
 def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
-    """The rows of the runs that are named, while the block lasts."""
+    """Open the rows of the selected runs."""
     with open_store(settings) as store:
         yield _pages(store, _runs(store, query.runs, attempt), query.scorers)
 
@@ -275,41 +282,41 @@ def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -
 def _pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pages:
     for run in runs:
         refresh_scores(store, run)
-    # The score is the headline's, as in tables; the first question says whose card it is.
+    # The score is the headline's, as in tables; the first question leads to the benchmark's card.
     first = [row.question for row in Pages(store, runs).read([0])]
-    headlines = [one.scorer for one in headline_of(first)]
+    headlines = [headline.scorer for headline in headline_of(first)]
     return Pages(store, runs, tuple(dict.fromkeys((*scorers, *headlines, *PREFERRED))), scorers)
 
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
     if references:
-        named = store.named(references)
-        named += [_place(store, attempt)[0]] if attempt is not None else []
-        return list({run.id: run for run in named}.values())
-    known = store.runs()
-    if not known:
+        selected = store.named(references)
+        selected += [_split_reference(store, attempt)[0]] if attempt is not None else []
+        return list({run.id: run for run in selected}.values())
+    stored_runs = store.runs()
+    if not stored_runs:
         raise UserError(f"There are no runs yet in {store.place}. `ragrounds run` makes some.")
-    chosen = known[-1] if attempt is None else _place(store, attempt)[0]
-    return [run for run in known if run.questions == chosen.questions]
+    reference_run = stored_runs[-1] if attempt is None else _split_reference(store, attempt)[0]
+    return [run for run in stored_runs if run.questions == reference_run.questions]
 
 
-def _place(store: Store, text: str) -> tuple[Run, str]:
-    """RUN/QUESTION; both may hold slashes, so the first run that there is counts."""
+def _split_reference(store: Store, text: str) -> tuple[Run, str]:
+    """Split RUN/QUESTION into the run and the question. Both may contain slashes, so the first existing run counts."""
     error = UserError(f"--attempt {text!r}: expected RUN/QUESTION, such as direct/sample/c01. See `ragrounds runs ls`.")
-    for at in (place for place, letter in enumerate(text) if letter == "/"):
-        if not text[at + 1 :]:
+    for index in (position for position, letter in enumerate(text) if letter == "/"):
+        if not text[index + 1 :]:
             continue
         try:
-            return store.run(text[:at]), text[at + 1 :]
+            return store.run(text[:index]), text[index + 1 :]
         except UserError as missing:
-            error = missing if text.find("/") == at else error
+            error = missing if text.find("/") == index else error
     raise error
 
 
 def listed_sort(query: AttemptQuery) -> SortBy:
-    """What a query's attempts are sorted by.
+    """Return the sort key of a query.
 
     Raises:
-        UserError: nothing is sorted by this.
+        UserError: the key is unknown.
     """
     return one_of("--sort", query.sort, SORTS)

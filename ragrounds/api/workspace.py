@@ -1,4 +1,4 @@
-"""What every function of the API stands on: the user's store and models, and files that are written whole."""
+"""Common parts of the API's functions: the user's store and models, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ragrounds.recorder.reads import leave_out
 from ragrounds.ui.text import safe
 
 JournalMode = Literal["reuse", "replay", "fresh"]
-"""What is done with recorded calls: answered from, demanded (a miss is an error, nothing is sent), or made anew."""
+"""Use of recorded calls: reuse, replay only (a missing call is an error, nothing is sent), or repeat them."""
 Progress = Callable[[str, int], None]
-"""Is told what is being done, and how many are done."""
+"""Function that gets the current step, and how many are done."""
 
 
 def unheard(what: str, done: int) -> None:
-    """A progress that nobody hears."""
+    """Ignore the progress."""
 
 
 def one_of(name: str, text: str, known: Sequence[str]) -> str:
-    """`text`, where it is among `known`.
+    """Return `text` if it is among `known`.
 
     Raises:
-        UserError: it is not; names the nearest and all that are known.
+        UserError: it is not; the message names the nearest and all of `known`.
     """
     if text not in known:
         raise UserError(f"{name} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
@@ -44,14 +44,17 @@ def one_of(name: str, text: str, known: Sequence[str]) -> str:
 
 
 def user_settings() -> Settings:
-    """The user's settings: the environment over the settings file."""
+    """Return the user's settings: the environment over the settings file."""
     return read_settings()
 
 
 def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
-    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` gets a line where it
-    does not answer any more and is waited for, and which of several runs a name was taken for; by default standard
-    error does. Nothing that is read there is ever a system's."""
+    """Open the store that the settings name: PostgreSQL, or a SQLite file in the home folder.
+
+    `say` gets a message if the store does not answer and is waited for, and on the run that is used if a name fits
+    several; by default it is printed on standard error. Files of the store are never recorded as dependencies of a
+    system.
+    """
     leave_out(str(settings.home))
     return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
@@ -61,22 +64,22 @@ def _say(text: str) -> None:
 
 
 class HasRuns(Protocol):
-    """What names stored runs: a result, a loaded run."""
+    """Object that names stored runs: a result, a loaded run."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the runs."""
+        """Return the ids of the runs."""
 
 
 RunsGiven = str | Run | HasRuns | Iterable[str | Run | HasRuns]
-"""How runs are named: an id, the beginning of one, an agent's text, a result or a loaded run; or several of these."""
+"""Reference to runs: an id, the beginning of one, an agent's text, a result or a loaded run; or several of these."""
 
 
 def run_names(runs: RunsGiven) -> list[str]:
-    """The runs that are meant, as texts.
+    """Return references to runs as texts.
 
     Raises:
-        UserError: something else was given.
+        UserError: a reference has another type.
     """
     if isinstance(runs, str):
         return [runs]
@@ -90,24 +93,24 @@ def run_names(runs: RunsGiven) -> list[str]:
             f"{runs!r} is not a run: expected an id, the beginning of one, an agent's text, a result or a loaded "
             "run, or several of these."
         )
-    return [name for one in runs for name in run_names(one)]
+    return [name for reference in runs for name in run_names(reference)]
 
 
 def texts(given: str | Iterable[str]) -> tuple[str, ...]:
-    """One text or several, as several."""
+    """Return one text or several as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def chosen_settings(settings: Settings | None = None, home: str | Path | None = None) -> Settings:
-    """These settings, or else the user's; with `home` in place of their folder.
+    """Return these settings, or else the user's; with `home` as their folder.
 
     Raises:
-        UserError: `settings` are none.
+        UserError: `settings` are no :class:`Settings`.
     """
-    chosen = user_settings() if settings is None else settings
-    if not isinstance(chosen, Settings):
+    used_settings = user_settings() if settings is None else settings
+    if not isinstance(used_settings, Settings):
         raise UserError(f"settings {settings!r} are not rr.Settings. Give a folder as home={str(settings)!r}.")
-    return chosen if home is None else chosen.model_copy(update={"home": Path(home).expanduser()})
+    return used_settings if home is None else used_settings.model_copy(update={"home": Path(home).expanduser()})
 
 
 @contextmanager
@@ -118,30 +121,30 @@ def opened_runs(
     newest: bool = False,
     suits: Callable[[Store, Run], bool] | None = None,
 ) -> Iterator[tuple[Store, list[Run]]]:
-    """The user's store while the block lasts, and the runs that are named, in their order; `newest`: of several that a
-    name fits the newest, complete or not; `suits`: those of these that suit, where any does.
+    """Open the user's store, and yield it with the referenced runs, in their order.
 
-    Scores that another version of a scorer made are made again, where that asks no model.
+    With `newest`, a name that fits several runs means the newest, complete or not; with `suits`, only runs that suit
+    count, if any does. Scores by an older version of a scorer are computed again, if that asks no model.
 
     Raises:
-        UserError: a name that no run or several runs answer to.
+        UserError: a name fits no run or several.
     """
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        found = store.named(names, newest=newest, suits=suits)
-        for run in found:
+        runs = store.named(names, newest=newest, suits=suits)
+        for run in runs:
             refresh_scores(store, run)
-        yield store, found
+        yield store, runs
 
 
 def user_prices(settings: Settings) -> Mapping[str, Price]:
-    """The prices that the user set in ``prices.toml`` of the home folder."""
+    """Return the prices that the user set in ``prices.toml`` of the home folder."""
     return read_prices(settings.home / "prices.toml")
 
 
 @asynccontextmanager
 async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
-    """Close the models, each once, and the journal when the block ends, however it ends."""
+    """Close the models, each once, and the journal when the block ends, even after an error."""
     try:
         yield
     finally:
@@ -156,10 +159,10 @@ async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterat
 
 @contextmanager
 def replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
-    """A file that takes its name once everything is written.
+    """Open a file that takes its name once everything is written.
 
     Raises:
-        UserError: something is there and `force` is not set, or the folder cannot be written.
+        UserError: the path exists and `force` is not set, or the folder cannot be written.
     """
     with made_beside(path, force) as beside, beside.open("wb") as file:
         yield file
@@ -167,10 +170,12 @@ def replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def made_beside(path: Path, force: bool) -> Iterator[Path]:
-    """The path of an empty file beside `path`, with the same ending; it becomes `path` at the end, or goes away.
+    """Yield the path of an empty file next to `path`, with the same ending.
+
+    It replaces `path` at the end, or is removed after an error.
 
     Raises:
-        UserError: something is there and `force` is not set, or the folder cannot be written.
+        UserError: the path exists and `force` is not set, or the folder cannot be written.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give a file.")
@@ -184,7 +189,7 @@ def made_beside(path: Path, force: bool) -> Iterator[Path]:
     beside = Path(name)
     try:
         yield beside
-        # A temporary file is for its owner alone; a result is for whom the user's umask says.
+        # A temporary file can be read only by its owner; a result has the permissions of the user's umask.
         mask = os.umask(0)
         os.umask(mask)
         beside.chmod(0o666 & ~mask)
@@ -196,10 +201,10 @@ def made_beside(path: Path, force: bool) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it.
+    """Create a folder and its parents.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: it cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The command line: it parses, calls :mod:`ragrounds.api`, prints. Heavy imports stand inside the commands.
+"""The command line: it parses arguments, calls :mod:`ragrounds.api`, and prints. Heavy imports are inside the commands.
 
 Importing this package imports nothing more: pytest imports `ragrounds.cli.pytest_plugin` whenever it starts.
 """
@@ -9,8 +9,8 @@ import gc
 
 
 def main(*, own_process: bool = True) -> None:
-    """The console script; without `own_process` for who goes on in this process."""
-    if own_process:  # imports, and a table of 40,000 attempts, make millions of objects and hardly a cycle
+    """Run the console script; `own_process` is False if the caller continues in this process."""
+    if own_process:  # imports, and a table of 40,000 attempts, create millions of objects and hardly a cycle
         gc.set_threshold(100_000, 20, 50)
     from ragrounds.cli.entry import main as started
 

@@ -47,17 +47,17 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    sizes = _sizes(size or [])
+    sizes = _parse_sizes(size or [])
     with at_work(name):
-        found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
+        analysed = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
     if as_json:
-        print_json(found.result)
+        print_json(analysed.result)
     else:
-        print_analysis(found.shown)
-    draw_picture(found, plot)
+        print_analysis(analysed.shown)
+    draw_picture(analysed, plot)
 
 
-def _sizes(texts: list[str]) -> dict[str, float]:
+def _parse_sizes(texts: list[str]) -> dict[str, float]:
     sizes = {}
     for text in texts:
         model, _, billions = text.rpartition("=")
@@ -85,7 +85,7 @@ def report_command(
     """
     began = time.time()
     out = report(**asdict(replace(given, names=parse_names(names or ()))))
-    for path, what in ((out, ""), (with_attempts(out), ", with every attempt")):
-        if not what or (path.is_file() and path.stat().st_mtime >= began):
+    for path, suffix in ((out, ""), (with_attempts(out), ", with every attempt")):
+        if not suffix or (path.is_file() and path.stat().st_mtime >= began):
             size = path.stat().st_size
-            say(f"{path}: {f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'}{what}")
+            say(f"{path}: {f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.0f} kB'}{suffix}")

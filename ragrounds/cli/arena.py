@@ -94,29 +94,34 @@ def _print_stand(stand: ArenaStand, as_json: bool, full: bool = False) -> None:
             say(f"next: ragrounds arena show {quote(stand.report.id)} --full (each axis, its judges, what it cost)")
 
 
-def _print_estimate(given: ArenaArguments, as_json: bool) -> None:
-    found = estimate(**asdict(given))
+def _print_estimate(arguments: ArenaArguments, as_json: bool) -> None:
+    estimates = estimate(**asdict(arguments))
     if as_json:
-        print_json(found, "estimates")
+        print_json(estimates, "estimates")
         return
-    for one in found:
-        most = "at most " if one.at_most else ""
+    for mode in estimates:
+        prefix = "at most " if mode.at_most else ""
         tell(
-            f"--calls {one.calls}: {most}{one.matches:,} matches, {one.judge_calls:,} judge calls, about "
-            f"{tokens(one.input)} tokens in, {dollars(one.cost_uncached)} with an empty journal"
+            f"--calls {mode.calls}: {prefix}{mode.matches:,} matches, {mode.judge_calls:,} judge calls, about "
+            f"{tokens(mode.input)} tokens in, {dollars(mode.cost_uncached)} with an empty journal"
         )
 
 
 @arena.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the arenas."""
-    found = list_arenas()
+    arenas = list_arenas()
     if as_json:
-        print_json([{"id": one.id, "arena": one} for one in found], "arenas")
+        print_json([{"id": entry.id, "arena": entry} for entry in arenas], "arenas")
         return
-    for one in found:
-        names, judges = " / ".join(one.names), ", ".join(one.judges)
-        tell(one_line(f"{one.id}  {one.count:,} questions  {one.schedule}  {names}  judged by {judges}", 200))
+    for entry in arenas:
+        names, judges = " / ".join(entry.names), ", ".join(entry.judges)
+        tell(
+            one_line(
+                f"{entry.id}  {entry.count:,} questions  {entry.schedule}  {names}  judged by {judges}",
+                200,
+            )
+        )
 
 
 @arena.command("show")
@@ -130,9 +135,9 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Show an arena: ratings, judges, costs. No model is asked. --picture is an axis, by its name."""
-    shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
-    _print_stand(shown, as_json, full)
-    draw_picture(shown, plot)
+    stand = show_arena(name, resamples=resamples, names=parse_names(names or ()))
+    _print_stand(stand, as_json, full)
+    draw_picture(stand, plot)
 
 
 @arena.command("rm")
@@ -160,7 +165,7 @@ def vote_command(
 
 
 KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}
-"""Key → the outcome that it votes for."""
+"""Key → outcome that it votes for."""
 STOP = ("q", "\x03", "\x04", "\x1b", "")
 """Keys that end the voting."""
 
@@ -172,7 +177,10 @@ def vote(
     key: Callable[[], str] | None = None,
     console: Console | None = None,
 ) -> int:
-    """Show pairs until the voter stops; gives how many votes were kept, each before the next pair is shown."""
+    """Show pairs until the voter stops, and return the number of votes.
+
+    Each vote is stored before the next pair is shown.
+    """
     console = console or SafeConsole(stderr=True)
     count = 0
     for ballot in islice(opened.ballots(), limit):
@@ -192,7 +200,7 @@ def _show_pair(console: Console, question: str, left: str, right: str) -> None:
     table = Table(expand=True)
     for name in ("1", "2"):
         table.add_column(name, ratio=1, overflow="fold")
-    # Rich's Text, never its markup: answers are somebody else's words.
+    # Rich's Text, never its markup: answers are foreign text.
     table.add_row(Text(safe(left)), Text(safe(right)))
     console.print(table)
 
@@ -209,5 +217,7 @@ def _ask(console: Console, axis: str, read: Callable[[], str]) -> str | None:
 
 
 def pressed_key() -> str:
-    """A key of the keyboard; the first of a line where standard input is no terminal, empty at its end."""
+    """Return a key of the keyboard; if standard input is no terminal, the first character of a line, empty at
+    its end.
+    """
     return typer.getchar() if sys.stdin.isatty() else sys.stdin.readline().strip()[:1]

@@ -1,5 +1,6 @@
-"""What every command and group of commands does alike, and ``ragrounds`` itself, which imports a command's file when
-the command is called."""
+"""The common behaviour of commands and groups, and ``ragrounds`` itself, which imports a command's file when the
+command is called.
+"""
 
 from __future__ import annotations
 
@@ -29,45 +30,56 @@ _MORE = "ragrounds.more"
 
 
 class Command(TyperCommand):
-    """A command that says what the values of its options mean."""
+    """Command whose help explains the values of its options."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        for one in self.params:
-            if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
-                one.metavar = value_name(one)
-        self.long = sum(one.param_type_name == "option" for one in self.params) > FEW
+    def __init__(self, *positional: Any, **keywords: Any) -> None:
+        super().__init__(*positional, **keywords)
+        for parameter in self.params:
+            if (
+                parameter.metavar is None
+                and parameter.param_type_name == "option"
+                and not getattr(parameter, "is_flag", False)
+            ):
+                parameter.metavar = value_name(parameter)
+        self.long = sum(parameter.param_type_name == "option" for parameter in self.params) > FEW
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line; ``--more`` is a longer ``--help``."""
+        """Parse the words of the command line; ``--more`` is a longer ``--help``."""
         ctx.meta[_MORE] = self.long and "--more" in args
         return super().parse_args(ctx, ["--help"] if ctx.meta[_MORE] else args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options by their groups; of many those that people use, and the names of the others."""
-        given = self.get_params(ctx)
-        left = [one for one in given if self.long and not ctx.meta[_MORE] and _is_rare(one)]
-        write_options(((_group_of(one), help_record(one, ctx)) for one in given if one not in left), formatter)
-        write_more("More options", [max(one.opts, key=len) for one in left], "--more explains them", formatter)
+        """Write the options by their groups; of a long command, only the common options, and the names of the
+        others.
+        """
+        parameters = self.get_params(ctx)
+        rare = [parameter for parameter in parameters if self.long and not ctx.meta[_MORE] and _is_rare(parameter)]
+        write_options(
+            ((_group_of(parameter), help_record(parameter, ctx)) for parameter in parameters if parameter not in rare),
+            formatter,
+        )
+        write_more(
+            "More options", [max(parameter.opts, key=len) for parameter in rare], "--more explains them", formatter
+        )
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """How the command is typed: what stands between brackets may be left out."""
-        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
-        return ["[OPTIONS]", *(argument_name(one, brackets=not one.required) for one in arguments)]
+        """Return the usage line's parts; brackets mark optional parts."""
+        arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
+        return ["[OPTIONS]", *(argument_name(argument, brackets=not argument.required) for argument in arguments)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the command does, with its examples."""
+        """Write the description of the command, with its examples."""
         write_help(self.help or "", formatter)
 
 
 def _is_rare(parameter: Any) -> bool:
-    """Whether a parameter of a long command is explained by ``--more`` alone."""
+    """Return True if a parameter of a long command is explained only by ``--more``."""
     names = {name.lstrip("-") for name in parameter.opts}
     return parameter.param_type_name == "option" and not parameter.hidden and not names & {*COMMON, "help"}
 
 
 def help_record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
-    """How an option or an argument is typed, and what its help says; ``None``: it is not shown."""
+    """Return the syntax and the help of an option or an argument; ``None`` if it is hidden."""
     record: tuple[str, str] | None = parameter.get_help_record(ctx)
     if record is None or parameter.param_type_name != "argument":
         return record
@@ -75,42 +87,45 @@ def help_record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
 
 
 def argument_name(parameter: Any, *, brackets: bool = False) -> str:
-    """An argument as every command shows it: ``RUNS...``. Typer's own form differs from version to version."""
+    """Return an argument as every command shows it: ``RUNS...``. Typer's own form differs between versions."""
     name = parameter.metavar or parameter.name.upper()
     return (f"[{name}]" if brackets else name) + ("..." if parameter.nargs != 1 else "")
 
 
 def _group_of(parameter: object) -> str:
-    """The group of options that a parameter is of."""
+    """Return the group of options that contains a parameter."""
     if getattr(parameter, "param_type_name", "") == "argument":
         return "Arguments"
     return getattr(parameter, "rich_help_panel", None) or OPTIONS
 
 
 class Group(TyperGroup):
-    """A noun with its commands; `default` is meant where a line names none."""
+    """Noun with its commands; `default` is called if a line names none."""
 
     default: ClassVar[str] = ""
     any_word: ClassVar[bool] = False
-    """Whether a word that is no command belongs to the default one."""
+    """True if a word that is no command belongs to the default command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line."""
+        """Parse the words of the command line."""
         first = args[0] if args else ""
-        known = first in self.commands or first in ("--help", "-h")
+        is_command = first in self.commands or first in ("--help", "-h")
         ends = ctx.resilient_parsing and not args  # a shell completes the word after the group's name
-        if self.default and not known and not ends and (not first or first.startswith("-") or self.any_word):
+        if self.default and not is_command and not ends and (not first or first.startswith("-") or self.any_word):
             args = [self.default, *args] if args or not self.any_word else args
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with its first sentence."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        write_commands([(name, one.help or "") for name, one in found if one is not None and not one.hidden], formatter)
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        write_commands(
+            [(name, command.help or "") for name, command in commands if command is not None and not command.hidden],
+            formatter,
+        )
 
 
 class ListGroup(Group):
-    """A noun whose list is meant where nothing else is said: `ragrounds runs` is `ragrounds runs ls`."""
+    """Noun whose list is printed by default: `ragrounds runs` is `ragrounds runs ls`."""
 
     default = "ls"
 
@@ -119,13 +134,15 @@ def _installed_commands() -> list[str]:
     """Return the names of the commands that installed packages add; none is imported."""
     if not hooks.COMMAND.is_extended():
         return []
-    from ragrounds.base.plugins import declared  # it takes as long as all else that `--help` needs
+    from ragrounds.base.plugins import declared  # the import takes as long as everything else that `--help` needs
 
     return [addition.name for addition in declared(hooks.COMMAND.group) if addition.name not in command_files()]
 
 
 class Commands(Group):
-    """`ragrounds`: the commands of every module that has an `app` (:data:`ragrounds.base.hooks.COMMAND`)."""
+    """Command line `ragrounds`: the commands of every module that has an `app`
+    (:data:`ragrounds.base.hooks.COMMAND`).
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List the commands by subject, then those of installed packages."""
@@ -140,12 +157,12 @@ class Commands(Group):
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name in command_files():
-            commands = _dressed(import_module(command_files()[cmd_name][0]).app)
+            commands = _commands_by_name(import_module(command_files()[cmd_name][0]).app)
         elif cmd_name in _installed_commands():
             from ragrounds.cli.installed import COMMANDS
 
             app = COMMANDS.find(cmd_name)
-            commands = {cmd_name: _dressed(app).get(cmd_name)}
+            commands = {cmd_name: _commands_by_name(app).get(cmd_name)}
             if commands[cmd_name] is None:
                 raise UserError(f"The package {COMMANDS.origin(cmd_name)} adds {cmd_name!r}, but has no such command.")
         else:
@@ -154,7 +171,7 @@ class Commands(Group):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named; for another word the nearest of all is offered."""
+        """Return the named command; an unknown word is refused with the nearest command."""
         if self.get_command(ctx, args[0]) is None:
             self.load()
         return super().resolve_command(ctx, args)
@@ -171,7 +188,7 @@ class Commands(Group):
         write_commands([(name, about.get(name, "")) for name in self.list_commands(ctx)], formatter, SECTIONS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return the commands that begin so; no module of theirs is imported."""
+        """Return the commands that begin with this text; none of their modules is imported."""
         from typer._click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -181,20 +198,20 @@ class Commands(Group):
         return [CompletionItem(name, help=about.get(name)) for name in names]
 
 
-def _dressed(app: Any) -> dict[str, Any]:
+def _commands_by_name(app: Any) -> dict[str, Any]:
     """Return the commands of an app by name, as Click has them."""
-    _dress(app)
+    _set_classes(app)
     part = typer.Typer(rich_markup_mode=None)
     part.registered_commands, part.registered_groups = app.registered_commands, app.registered_groups
     return dict(typer.main.get_group(part).commands)
 
 
-def _dress(app: typer.Typer) -> None:
-    """Commands and groups show their help alike."""
+def _set_classes(app: typer.Typer) -> None:
+    """Set the classes of commands and groups, so that their help looks alike."""
     for command in app.registered_commands:
         command.cls = Command
     for group in app.registered_groups:
         if isinstance(group.typer_instance, typer.Typer):
-            told = group.typer_instance.info
-            told.cls = told.cls if isinstance(told.cls, type) else Group
-            _dress(group.typer_instance)
+            info = group.typer_instance.info
+            info.cls = info.cls if isinstance(info.cls, type) else Group
+            _set_classes(group.typer_instance)

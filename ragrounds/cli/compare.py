@@ -52,43 +52,43 @@ def compare_command(
     """
     printed = form.chosen()
     with at_work("comparing"):
-        found = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
-    _print(found, found.scorers, printed, full)
-    draw_picture(found, plot)
-    _say_claims(found, quiet=form.as_json)
+        compared = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
+    _print_comparison(compared, compared.scorers, printed, full)
+    draw_picture(compared, plot)
+    _report_claims(compared, quiet=form.as_json)
 
 
-def _print(found: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
-    comparison = found.comparison
+def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str, full: bool) -> None:
+    comparison = compared.comparison
     if form == "--json":
-        harm = {"harm": found.harm} if found.harm else {}
-        print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {}), **harm})
+        harm = {"harm": compared.harm} if compared.harm else {}
+        print_json({**asdict(comparison), **({"claims": compared.claims} if compared.claims else {}), **harm})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
-        for note in comparison.notes:  # a table of rows has no place for them
+        for note in comparison.notes:  # a table of rows has no column for notes
             say(f"Note: {note}")
     elif form:
         tables = comparison_tables(comparison, scorers)
         if paper := form == "--latex" and not full:
-            names, shown = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
-            groups = (group_table(table, grouped, names) for table in shown for grouped in table.groups)
+            names, tables_shown = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
+            groups = (group_table(table, grouped, names) for table in tables_shown for grouped in table.groups)
             tables = [paper_table(comparison, scorers, names), *groups]
-        tables = [claim_table(found.claims), *tables] if found.claims else tables
+        tables = [claim_table(compared.claims), *tables] if compared.claims else tables
         write = partial(latex, narrow=paper) if form == "--latex" else markdown
         tell(write(tables, comparison.notes), nl=False)
     else:
-        found.draw(results_console(), full=full)
+        compared.draw(results_console(), full=full)
         if not full:
             say_next()
 
 
-def _say_claims(found: CompareResult, quiet: bool) -> None:
-    """Say how the claims stand and which questions speak against them, and exit by it."""
-    if not found.claims:
+def _report_claims(compared: CompareResult, quiet: bool) -> None:
+    """Print the decisions on the claims and the questions that speak against them, and exit with their code."""
+    if not compared.claims:
         return
-    for line in () if quiet else (*claim_lines(found.claims), *against_lines(found.claims)):
+    for line in () if quiet else (*claim_lines(compared.claims), *against_lines(compared.claims)):
         say(line if line.startswith(" ") else f"\n{line}")
-    exit_by(found.decision)
+    exit_by(compared.decision)
 
 
 @app.command("ledger")
@@ -125,29 +125,29 @@ def ledger_command(
       ragrounds ledger --by model --json
     """
     with at_work("adding calls up"):
-        found = ledger(
+        view = ledger(
             runs or (),
             [name.strip() for name in by.split(",") if name.strip()],
             reprice=reprice,
             prices=price or (),
         )
-    if found.repriced is not None:
-        priced, unknown = found.repriced.priced, found.repriced.unknown
+    if view.repriced is not None:
+        priced, unknown = view.repriced.priced, view.repriced.unknown
         say(f"{priced:,} stored calls have a price now; {unknown:,} are still unknown.")
     if as_json:
-        print_json({**asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
-    elif not found.ledger.lines:
-        say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
+        print_json({**asdict(view.ledger), **({"repriced": view.repriced} if view.repriced else {})})
+    elif not view.ledger.lines:
+        say("These runs have made no calls." if runs else f"No calls yet in {view.place}.")
     else:
-        found.draw(results_console())
-    _say_unfinished(found)
+        view.draw(results_console())
+    _report_unfinished(view)
 
 
-def _say_unfinished(found: LedgerView) -> None:
-    open_ = found.unfinished
+def _report_unfinished(view: LedgerView) -> None:
+    open_ = view.unfinished
     if open_.calls:
-        used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
+        usage = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
         say(
-            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of interrupted attempts. The same command "
+            f"Not in these sums: {open_.calls:,} recorded calls ({usage}) of interrupted attempts. The same command "
             "resumes them without repeating these calls, and then they count."
         )

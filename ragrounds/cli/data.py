@@ -31,7 +31,9 @@ def list_benchmarks(as_json: options.AsJson = False) -> None:
     cards = benchmarks.list_cards()
     packages = [benchmarks.benchmark_package(card.name) for card in cards]
     if as_json:
-        listed = [{**msgspec.to_builtins(card), "package": found} for card, found in zip(cards, packages, strict=True)]
+        listed = [
+            {**msgspec.to_builtins(card), "package": package} for card, package in zip(cards, packages, strict=True)
+        ]
         print_json(listed, "benchmarks")
         return
     print_table(benchmark_table(zip(cards, packages, strict=True)), results_console())
@@ -43,11 +45,11 @@ def show_benchmark(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a card: source, licence, size, metric, scorers, paper table, and what cannot be had."""
-    found = benchmarks.describe(name)
+    card = benchmarks.describe(name)
     if as_json:
-        print_json({"benchmark": found})
+        print_json({"benchmark": card})
         return
-    print_fields(found)
+    print_fields(card)
 
 
 @data.command("add")

@@ -44,11 +44,11 @@ def doctor_command(
 
       ragrounds doctor --store --save FOLDER
     """
-    found = doctor(model, base_url, alias, store=store, save=save)
+    diagnosis = doctor(model, base_url, alias, store=store, save=save)
     if as_json:
-        print_json(found)
+        print_json(diagnosis)
     else:
-        for line in found.lines():
+        for line in diagnosis.lines():
             tell(safe(line))
-    if found.contents is not None and found.contents.damaged:
+    if diagnosis.contents is not None and diagnosis.contents.damaged:
         raise typer.Exit(1)

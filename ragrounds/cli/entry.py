@@ -1,4 +1,4 @@
-"""How `ragrounds` starts and ends: errors become one line and an exit code."""
+"""Start and end of `ragrounds`: errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ragrounds.base.errors import Interrupted, UserError, options_named
 from ragrounds.cli.commands import Commands
 from ragrounds.version import __version__
 
-_GRACE = 2.0
-"""Seconds that threads at work are waited for at the end."""
+_GRACE_SECONDS = 2.0
+"""Seconds to wait at the end for threads that still work."""
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"ragrounds {__version__}")
         raise typer.Exit
 
@@ -37,8 +37,8 @@ def _options(
 
 @cache
 def command_line() -> typer.Typer:
-    """`ragrounds`, whose commands are imported when they are called."""
-    whole = typer.Typer(
+    """Return `ragrounds`, whose commands are imported when they are called."""
+    typer_app = typer.Typer(
         name="ragrounds",
         cls=Commands,
         help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
@@ -51,48 +51,48 @@ def command_line() -> typer.Typer:
         "key, or no answer possible; 3 done, but some attempts failed or wait for a person; 4 a claim is "
         "undecided; 130 interrupted, 143 by SIGTERM (the same command resumes).",
     )
-    whole.callback()(_options)
-    return whole
+    typer_app.callback()(_options)
+    return typer_app
 
 
 def command_tree() -> Any:
-    """The command line as Click has it, with every command imported."""
+    """Return the command line as Click's object, with every command imported."""
     tree: Any = typer.main.get_command(command_line())
     tree.load()
     return tree
 
 
 def main(*, own_process: bool = True) -> None:
-    """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130; SIGTERM is as Ctrl-C, and its code
-    is 143.
+    """Run the console script. Usage errors exit with 2, Ctrl-C with 130, SIGTERM with 143.
+
+    Typer itself handles usage errors and Ctrl-C; SIGTERM acts as Ctrl-C.
 
     Args:
-        own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, whose
-            attempts were interrupted or capped in the middle of something, are still at it. Otherwise SIGTERM is left
-            to whoever handles it.
+        own_process: True if nothing else runs in this process. Then it may be ended while threads of users' systems,
+            whose attempts were interrupted or capped, still run. Otherwise SIGTERM is left to its handler.
     """
     with options_named(), _sigterm_as_ctrl_c() if own_process else nullcontext(list[int]()) as terminated:
         try:
             command_line()(prog_name="ragrounds")
         except UserError as error:
             _say(str(error))
-            code = _code(130 if isinstance(error, Interrupted) else 2, terminated)
+            code = _exit_code(130 if isinstance(error, Interrupted) else 2, terminated)
             if isinstance(error, Interrupted) and own_process:
                 _leave_threads(code)
             sys.exit(code)
         except KeyboardInterrupt:  # while commands are imported
-            sys.exit(_code(130, terminated))
+            sys.exit(_exit_code(130, terminated))
         except SystemExit as ended:
-            code = _code(ended.code, terminated)
+            code = _exit_code(ended.code, terminated)
             if own_process:
                 _leave_busy_threads(code)
             sys.exit(code)
         except BrokenPipeError:
-            # The reader of our output left (`| head`): no reason to complain.
+            # The reader of our output has left (`| head`): no error.
             sys.stderr.close()
             sys.exit(141)
         except Exception as error:
-            if not _of_the_database(error):
+            if not _is_database_error(error):
                 raise
             _say(
                 f"The store cannot be read: {getattr(error, 'orig', error)}. `ragrounds doctor --store` names what is "
@@ -102,7 +102,7 @@ def main(*, own_process: bool = True) -> None:
 
 
 def _leave_threads(code: str | int | None) -> None:
-    """End the process at once where threads are left: at its usual end Python would wait for what they wait for."""
+    """End the process at once if threads are left: at its usual end, Python would wait for them."""
     if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -110,18 +110,18 @@ def _leave_threads(code: str | int | None) -> None:
 
 
 def _leave_busy_threads(code: str | int | None) -> None:
-    """End the process where threads are still at work after a moment: a capped system may wait for ever."""
-    waited_for = time.monotonic() + _GRACE
+    """End the process if threads still work after the grace period: a capped system may wait for ever."""
+    waited_for = time.monotonic() + _GRACE_SECONDS
     while busy := _busy_threads():
         if time.monotonic() > waited_for:
             _say(f"Threads of a system are still running ({len(busy)}): not waited for.")
-            atexit._run_exitfuncs()  # what libraries write at the end; os._exit passes it over
+            atexit._run_exitfuncs()  # handlers of libraries at exit, which os._exit skips
             _leave_threads(code)
         time.sleep(0.02)
 
 
 def _busy_threads() -> list[threading.Thread]:
-    """The threads that Python would wait for; those of a pool that wait for work end by themselves."""
+    """Return the threads that Python would wait for, without idle threads of a pool, which end by themselves."""
     frames = sys._current_frames()
     return [
         thread
@@ -133,24 +133,26 @@ def _busy_threads() -> list[threading.Thread]:
     ]
 
 
-def _of_the_database(error: Exception) -> bool:
-    """Whether a database could not do what it was asked, as one whose file is damaged."""
+def _is_database_error(error: Exception) -> bool:
+    """Return True if the database raised this error, as it does if its file is damaged."""
     loaded = sys.modules.get("sqlalchemy.exc")
     return loaded is not None and isinstance(error, loaded.DBAPIError)
 
 
-def _code(code: str | int | None, terminated: list[int]) -> str | int | None:
+def _exit_code(code: str | int | None, terminated: list[int]) -> str | int | None:
     return 143 if code == 130 and terminated else code
 
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
-    """While the block lasts, SIGTERM does what Ctrl-C does at that moment: the first finishes what is in flight, the
-    second stops at once. Gives the signals that came."""
+    """Let SIGTERM act as Ctrl-C inside the block, and yield the received signals.
+
+    The first signal finishes the calls in flight, the second stops at once.
+    """
     terminated: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
-        """Hand the signal on to whoever hears Ctrl-C now."""
+        """Pass the signal to the current handler of Ctrl-C."""
         terminated.append(number)
         signal.raise_signal(signal.SIGINT)
 

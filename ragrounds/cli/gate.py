@@ -45,20 +45,20 @@ def gate_command(
       ragrounds gate policy.toml --plan --effect 0.05 --power 0.9
     """
     if plan:
-        found = gate_plan(**asdict(replace(planned, policy=policy)))
-        print_json(found) if as_json else found.draw(results_console())
+        sizes = gate_plan(**asdict(replace(planned, policy=policy)))
+        print_json(sizes) if as_json else sizes.draw(results_console())
         return
-    named = replace(given, policy=policy, listener=RunDisplay(display))
-    made = gate(**asdict(named))
+    arguments = replace(given, policy=policy, listener=RunDisplay(display))
+    decided = gate(**asdict(arguments))
     if junit is not None:
         with replaced(junit, True) as file:
-            file.write(made.junit().encode())
-    if made.run is not None:
-        say(f"{made.run.made:,} model calls made, {made.run.reused:,} answered from the journal.")
+            file.write(decided.junit().encode())
+    if decided.run is not None:
+        say(f"{decided.run.made:,} model calls made, {decided.run.reused:,} answered from the journal.")
     if as_json:
-        print_json(made.facts())
+        print_json(decided.facts())
     elif as_markdown:
-        tell(made.markdown(), nl=False)
+        tell(decided.markdown(), nl=False)
     else:
-        made.draw(results_console())
-    exit_by({"GO": "holds", "NO-GO": "fails"}.get(made.verdict, "undecided"))
+        decided.draw(results_console())
+    exit_by({"GO": "holds", "NO-GO": "fails"}.get(decided.verdict, "undecided"))

@@ -45,34 +45,34 @@ def build(given: indexes.IndexArguments, as_json: options.AsJson = False) -> Non
 @index.command("ls")
 def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
-    found = indexes.list_indexes()
+    details = indexes.list_indexes()
     if as_json:
-        print_json([one.fields() for one in found], "indexes")
+        print_json([index_details.fields() for index_details in details], "indexes")
         return
-    print_table(index_table(found), results_console())
-    for one in found:
-        if one.damage:
-            say(f"{one.name} is damaged. {one.damage}")
+    print_table(index_table(details), results_console())
+    for index_details in details:
+        if index_details.damage:
+            say(f"{index_details.name} is damaged. {index_details.damage}")
 
 
 @index.command("show")
 def show(name: IndexName, as_json: options.AsJson = False) -> None:
     """Show what an index was made from, and how, and its versions."""
-    found = indexes.describe(name)
+    details = indexes.describe(name)
     if as_json:
-        print_json({"index": found.fields()})
+        print_json({"index": details.fields()})
         return
-    for line in details_lines(found, shutil.get_terminal_size().columns):
+    for line in details_lines(details, shutil.get_terminal_size().columns):
         tell(line)
 
 
 @index.command("rm")
 def rm(name: IndexName, yes: options.Yes = False) -> None:
     """Remove an index, or NAME@VERSION: its passages and its engines. What it was made from stays."""
-    found = indexes.describe(name)
-    if runs := sum(len(one.runs) for one in found.versions):
+    details = indexes.describe(name)
+    if runs := sum(len(version.runs) for version in details.versions):
         say(f"{runs:,} stored {'run' if runs == 1 else 'runs'} searched it: without it they cannot be resumed.")
     if not yes:
-        typer.confirm(f"Remove the index {safe(name)} ({found.bytes / 1e6:,.1f} MB)?", abort=True, err=True)
+        typer.confirm(f"Remove the index {safe(name)} ({details.bytes / 1e6:,.1f} MB)?", abort=True, err=True)
     indexes.remove(name)
     say(f"removed {safe(name)}")

@@ -9,4 +9,4 @@ from ragrounds.base.plugins import ExtensionPoint
 from ragrounds.cli.command_files import command_files
 
 COMMANDS: ExtensionPoint[object] = ExtensionPoint(hooks.COMMAND, typer.Typer, ships=lambda: dict(command_files()))
-"""What ships, by files, and what installed packages add."""
+"""Commands: built-in ones, by files, and those of installed packages."""

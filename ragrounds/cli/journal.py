@@ -52,6 +52,6 @@ def read_command(
 
 def _tell(files: Sequence[JournalFile], as_json: bool) -> None:
     if as_json:
-        print_json([{"path": str(one.path), "calls": one.calls, "bytes": one.size} for one in files], "files")
-    for one in () if as_json else files:
-        say(f"{one.path}: {number_of(one.calls, 'call')}, {number_of(one.size, 'byte')}")
+        print_json([{"path": str(file.path), "calls": file.calls, "bytes": file.size} for file in files], "files")
+    for file in () if as_json else files:
+        say(f"{file.path}: {number_of(file.calls, 'call')}, {number_of(file.size, 'byte')}")

@@ -35,7 +35,7 @@ from ragrounds.ui.text import number_of, safe
 
 
 class _JudgeGroup(Group):
-    """`ragrounds judge RUN` is `ragrounds judge run RUN`."""
+    """Group in which `ragrounds judge RUN` is `ragrounds judge run RUN`."""
 
     default = "run"
     any_word = True
@@ -77,47 +77,47 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    _say_even(len(given.judges))
+    _warn_if_even(len(given.judges))
     result = judge_runs(**asdict(given))
-    found = result.judged.runs
+    judged_runs = result.judged.runs
     if as_json:
-        graded = found[0] if len(found) == 1 else found
+        graded = judged_runs[0] if len(judged_runs) == 1 else judged_runs
         print_json({"graded": graded, "comparison": result.comparison, "verifier": result.verifier})
     else:
         result.draw(results_console())
         if result.verifier is not None:
             print_agreement(cast("Any", result.verifier), raters=1)  # an agreement with people without corrections
-    _say_end(result)
+    _report_end(result)
 
 
-def _say_even(judges: int) -> None:
-    """Say before any call that an even number of judges may come to nothing."""
+def _warn_if_even(judges: int) -> None:
+    """Warn before any call that an even number of judges may have no majority."""
     if judges and judges % 2 == 0:
-        many = "Two judges" if judges == 2 else f"{judges} judges"
-        say(f"{many} may have no majority when they differ: such scores are missing. Add one more --judge.")
+        judge_count = "Two judges" if judges == 2 else f"{judges} judges"
+        say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
 
 
-def _say_end(result: JudgeResult) -> None:
-    """Say what it took and why it ended, and exit by it."""
-    judged = result.judged
-    for line in (line for graded in judged.runs for line in bill_lines(graded, written=not judged.mute)):
+def _report_end(result: JudgeResult) -> None:
+    """Print the costs and the reason of the end, and exit with the matching code."""
+    outcome = result.judged
+    for line in (line for graded in outcome.runs for line in bill_lines(graded, written=not outcome.mute)):
         say(line)
-    if judged.mute:
-        say(f"No verdict came from {safe(', '.join(judged.mute))}: no score was written, earlier ones are unchanged.")
-    for line in unreadable_lines(judged):
+    if outcome.mute:
+        say(f"No verdict came from {safe(', '.join(outcome.mute))}: no score was written, earlier ones are unchanged.")
+    for line in unreadable_lines(outcome):
         say(line)
-    if judged.interrupted:
+    if outcome.interrupted:
         say("Interrupted. Finished work is saved; the same command resumes.")
         raise typer.Exit(130)
-    if judged.ended:
-        several = len(judged.runs) > 1 and not judged.mute
-        alike = "All runs have verdicts on the same questions; the" if several else "The"
-        goes_on = f" {alike} same command resumes." if not judged.silent else ""
-        say(f"Ended early: {safe(judged.ended)}.{goes_on}")
-    failed = any(graded.failed for graded in judged.runs)
+    if outcome.ended:
+        several = len(outcome.runs) > 1 and not outcome.mute
+        all_judged = "All runs have verdicts on the same questions; the" if several else "The"
+        goes_on = f" {all_judged} same command resumes." if not outcome.silent else ""
+        say(f"Ended early: {safe(outcome.ended)}.{goes_on}")
+    failed = any(graded.failed for graded in outcome.runs)
     if failed:
         say("Some calls got no reply; the same command repeats them.")
-    if failed or judged.mute or any(graded.withheld for graded in judged.runs):
+    if failed or outcome.mute or any(graded.withheld for graded in outcome.runs):
         raise typer.Exit(3)
 
 
@@ -135,10 +135,10 @@ def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.As
     sheet = write_label_sheet(**asdict(given))
     if as_json:
         print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    again = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
+    agreement_arguments = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
     say(
         f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
-        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"
+        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {agreement_arguments}"
         + (f" --epoch {given.epoch}" if given.epoch else "")
     )
 
@@ -163,35 +163,35 @@ def label_command(runs: options.Runs, given: LabelArguments) -> None:
 
 
 def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, console: Console | None = None) -> int:
-    """Show the rows that have no label of this rater until they stop; gives how many labels were kept."""
+    """Show the rows without a label of this rater until they stop, and return the number of labels."""
     console = console or SafeConsole(stderr=True)
     rows = [row for row in opened.rows if not row.get(opened.rater)]
-    kept, place = dict[int, str](), 0
-    asked = ", ".join(f"{number} {label}" for number, label in enumerate(opened.labels, 1))
-    while place < len(rows):
-        row = rows[place]
-        console.rule(f"{place + 1:,} of {len(rows):,}")
+    given_labels, index = dict[int, str](), 0
+    prompt = ", ".join(f"{number} {label}" for number, label in enumerate(opened.labels, 1))
+    while index < len(rows):
+        row = rows[index]
+        console.rule(f"{index + 1:,} of {len(rows):,}")
         for heading, style in (("question", "bold"), ("beside", ""), ("answer", "")):
             title = "set against" if heading == "beside" else heading
             console.print(Text(f"{title}: ", style="dim"), Text(safe(row[heading]), style=style))
-        console.print(Text(f"{asked}, s skip, b back, q stop? "), end="")
+        console.print(Text(f"{prompt}, s skip, b back, q stop? "), end="")
         pressed = key().casefold()
         console.print(Text(pressed if pressed.isprintable() else ""))
         if pressed in STOP:
             break
-        if pressed == "b" and place:
-            place -= 1
-            if kept.pop(place, ""):
-                opened.keep(rows[place], "")
+        if pressed == "b" and index:
+            index -= 1
+            if given_labels.pop(index, ""):
+                opened.keep(rows[index], "")
         elif pressed == "s":
-            place += 1
+            index += 1
         elif pressed.isdecimal() and 1 <= int(pressed) <= len(opened.labels):
-            kept[place] = opened.labels[int(pressed) - 1]
-            opened.keep(row, kept[place])
-            place += 1
+            given_labels[index] = opened.labels[int(pressed) - 1]
+            opened.keep(row, given_labels[index])
+            index += 1
         else:
             console.print(Text(f"{pressed!r} is no key here."))
-    return len(kept)
+    return len(given_labels)
 
 
 @judge.command("agreement")
@@ -215,8 +215,8 @@ def agreement_command(runs: options.Runs, given: AgreementArguments, as_json: op
 
       ragrounds judge agreement direct_cot vanilla_rag --human labels.csv --width 0.1
     """
-    found = judge_agreement(**asdict(given))
+    result = judge_agreement(**asdict(given))
     if as_json:
-        print_json(found.agreement)
+        print_json(result.agreement)
     else:
-        print_agreement(found.agreement, found.raters)
+        print_agreement(result.agreement, result.raters)

@@ -46,18 +46,18 @@ def list_command(
 
       ragrounds list graphs search_o1
     """
-    if kind not in _LISTS:
-        raise unknown("kind", kind, _LISTS, "ragrounds list --help")
+    if kind not in _LIST_FUNCTIONS:
+        raise unknown("kind", kind, _LIST_FUNCTIONS, "ragrounds list --help")
     if name is None:
-        _LISTS[kind](as_json)
+        _LIST_FUNCTIONS[kind](as_json)
     elif kind == "agents":
         _agent(name, profile, model, as_json)
     elif kind == "graphs":
         _graph(name, only, as_json)
     elif kind == "prompts":
-        _prompt(name, language, as_json)
+        _show_prompt(name, language, as_json)
     else:
-        _SHOWN[kind](name, as_json)
+        _SHOW_FUNCTIONS[kind](name, as_json)
 
 
 @app.command("trust")
@@ -91,50 +91,50 @@ def _list_agents(as_json: bool) -> None:
             console.print(Text(f"  after {card.source}", style="dim"))
         if packages[name]:
             console.print(Text(f"  from the package {packages[name]}", style="dim"))
-        where = {"retriever": card.retriever} if card.searches else {}
-        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **where})}\n", style="cyan"))
+        retriever = {"retriever": card.retriever} if card.searches else {}
+        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **retriever})}\n", style="cyan"))
 
 
 def _agent(agent: str, profile: str | None, model: str | None, as_json: bool) -> None:
-    """Show graph, parameters, models, and the text that names it everywhere."""
-    found = agents.describe_agent(agent, profile=profile, model=model)
+    """Show graph, parameters, models, and the canonical text."""
+    details = agents.describe_agent(agent, profile=profile, model=model)
     if as_json:
-        print_json(found)
+        print_json(details)
         return
-    tell(f"{'agent':12} {safe(found.agent)}")
-    if found.package:
-        tell(f"{'package':12} {safe(found.package)}")
-    print_fields(found.card)
-    if found.published:
-        tell(found.published.words())
-    for key, setting in found.sources.items():
+    tell(f"{'agent':12} {safe(details.agent)}")
+    if details.package:
+        tell(f"{'package':12} {safe(details.package)}")
+    print_fields(details.card)
+    if details.published:
+        tell(details.published.words())
+    for key, setting in details.sources.items():
         tell(f"  {key}={safe(str(setting.value))}: {safe(setting.source)}")
 
 
 def _profiles(name: str | None, as_json: bool) -> None:
-    """Show which values the switches have as a paper's authors ran them, and where each stands."""
-    found = agents.list_profiles() if name is None else [agents.describe_profile(name)]
+    """Show the values of the switches in a paper's run, with their sources."""
+    profiles = agents.list_profiles() if name is None else [agents.describe_profile(name)]
     if as_json:
-        print_json(found, "profiles")
+        print_json(profiles, "profiles")
         return
-    for profile in found:
+    for profile in profiles:
         print_profile(profile, results_console(), whole=name is not None)
 
 
 def _graph(name: str, only: str | None, as_json: bool) -> None:
-    """Print a state machine: what it does, as a tree for the terminal, and in Mermaid for documents."""
-    found = agents.describe_graph(name)
-    parts = {"about": found.about, "tree": found.tree, "mermaid": found.mermaid}
+    """Print a state machine: its description, a tree for the terminal, and Mermaid for documents."""
+    graph = agents.describe_graph(name)
+    parts = {"about": graph.about, "tree": graph.tree, "mermaid": graph.mermaid}
     if only is not None and only not in parts:
         raise UserError(f"Unknown part {only!r}.{nearest(only, parts)} Known: {', '.join(parts)}.")
     if as_json:
-        print_json({"graph": found.graph, **(parts if only is None else {only: parts[only]})})
+        print_json({"graph": graph.graph, **(parts if only is None else {only: parts[only]})})
     else:
         tell("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
 
 
-def _prompt(name: str, language: str, as_json: bool) -> None:
-    """Print a prompt's text, with its places to fill."""
+def _show_prompt(name: str, language: str, as_json: bool) -> None:
+    """Print a prompt's text, with its placeholders."""
     text, form = agents.prompt_text(name, language), agents.prompt_form(name)
     if as_json:
         print_json({"name": name, "language": language, "text": text} | ({"form": form} if form else {}))
@@ -145,89 +145,100 @@ def _prompt(name: str, language: str, as_json: bool) -> None:
 
 
 def _list_retrievers(as_json: bool) -> None:
-    """List retrievers and rerankers: what can be used right now, and what is missing."""
-    found = choices.list_retrievers()
+    """List retrievers and rerankers: usable ones, and missing requirements of the others."""
+    listing = choices.list_retrievers()
     if as_json:
         cards = [
-            {**msgspec.to_builtins(card), "usable": not missing, "missing": missing} for card, missing in found.cards
+            {**msgspec.to_builtins(card), "usable": not missing, "missing": missing} for card, missing in listing.cards
         ]
-        described = [one.described() for one in found.retrievers]
-        names = [one.name for one in found.retrievers]
-        print_json({"built_in": names, "retrievers": described, "analysers": found.analysers, "cards": cards})
+        described = [retriever.described() for retriever in listing.retrievers]
+        names = [retriever.name for retriever in listing.retrievers]
+        print_json({"built_in": names, "retrievers": described, "analysers": listing.analysers, "cards": cards})
         return
     console = results_console()
-    lacking = [(one.name, one.missing()) for one in found.retrievers]
-    print_table(retriever_table(one for one in found.retrievers if not one.missing()), console)
+    lacking = [(retriever.name, retriever.missing()) for retriever in listing.retrievers]
+    print_table(retriever_table(retriever for retriever in listing.retrievers if not retriever.missing()), console)
     for line in missing_lines(pair for pair in lacking if pair[1]):
         console.print(Text(line))
-    console.print(Text(f"\nanalysers of bm25: {', '.join(found.analysers)}\n"))
-    for line in missing_lines((card.name, why) for card, why in found.cards):
+    console.print(Text(f"\nanalysers of bm25: {', '.join(listing.analysers)}\n"))
+    for line in missing_lines((card.name, requirement) for card, requirement in listing.cards):
         console.print(Text(f"models {line}"))
     say("next: ragrounds list retrievers NAME (an example, what it builds, every parameter)")
 
 
 def _retriever(name: str, as_json: bool) -> None:
-    """Show what a retriever is, what it takes, and what is missing for it here."""
-    found = choices.describe_retriever(name)
+    """Show a retriever, its parameters, and its missing requirements."""
+    fields = choices.describe_retriever(name)
     if as_json:
-        print_json(found)
+        print_json(fields)
         return
-    for key, value in found.items():
+    for key, value in fields.items():
         if isinstance(value, list):
-            for one in value:
-                default = "" if one.get("default") is None else f" (default {one['default']})"
-                tell(f"{'parameter':12} {safe(one['name'])}: {safe(one['words'])}{safe(default)}")
+            for parameter in value:
+                default = "" if parameter.get("default") is None else f" (default {parameter['default']})"
+                tell(f"{'parameter':12} {safe(parameter['name'])}: {safe(parameter['words'])}{safe(default)}")
         elif isinstance(value, dict):
-            tell(f"{key:12} {safe(', '.join(f'{name}={each}' for name, each in value.items() if each not in ('', 0)))}")
+            tell(f"{key:12} {safe(', '.join(f'{name}={part}' for name, part in value.items() if part not in ('', 0)))}")
         else:
             print_fields({key: value})
 
 
 def _list_scorers(as_json: bool) -> None:
-    """List the scorers: what each measures, what it needs, and from which package it is."""
-    found = choices.list_scorers()
+    """List the scorers: what each measures, what it needs, and its package."""
+    scorers = choices.list_scorers()
     if as_json:
-        print_json(found, "scorers")
+        print_json(scorers, "scorers")
         return
     columns = ("name", "what it says", "unit", "better", "questions", "needs", "package")
     rows = tuple(
-        (one.name, one.summary, one.unit, one.direction, ", ".join(one.kinds), one.needs or "nothing", one.package)
-        for one in found
+        (
+            scorer.name,
+            scorer.summary,
+            scorer.unit,
+            scorer.direction,
+            ", ".join(scorer.kinds),
+            scorer.needs or "nothing",
+            scorer.package,
+        )
+        for scorer in scorers
     )
     headings = tuple(Column(name, right=False, whole=name == "name") for name in columns)
     print_table(TextTable(key="scorers", title="", columns=headings, rows=rows), results_console())
 
 
 def _list_lines(kind: str, as_json: bool) -> None:
-    """List what a line says all about: graphs, prompts, analyses."""
-    found: object
+    """List things that a line describes completely: graphs, prompts, analyses."""
+    listed: object
     if kind == "graphs":
-        found = agents.list_graphs()
-        lines = list(found.values())
+        listed = agents.list_graphs()
+        lines = list(listed.values())
     elif kind == "prompts":
-        found = lines = agents.list_prompts()
+        listed = lines = agents.list_prompts()
     else:
-        known = choices.list_analyses()
-        found = {one.name: {"summary": one.summary, "needs": one.needs, "package": one.package} for one in known}
+        analyses = choices.list_analyses()
+        listed = {
+            analysis.name: {"summary": analysis.summary, "needs": analysis.needs, "package": analysis.package}
+            for analysis in analyses
+        }
         lines = [
-            f"{one.name:10} {one.summary}; needs {one.needs}"
-            + (f"; from the package {one.package}" if one.package else "")
-            for one in known
+            f"{analysis.name:10} {analysis.summary}; needs {analysis.needs}"
+            + (f"; from the package {analysis.package}" if analysis.package else "")
+            for analysis in analyses
         ]
     if as_json:
-        print_json(found, kind)
+        print_json(listed, kind)
     else:
         tell("\n".join(safe(line) for line in lines))
 
 
-def _fields(found: object, as_json: bool) -> None:
+def _show_fields(record: object, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(record)
     else:
-        print_fields(found)
+        print_fields(record)
 
 
-_LISTS: dict[str, Callable[[bool], None]] = {
+_LIST_FUNCTIONS: dict[str, Callable[[bool], None]] = {
     "agents": _list_agents,
     "graphs": partial(_list_lines, "graphs"),
     "profiles": lambda as_json: _profiles(None, as_json),
@@ -236,9 +247,9 @@ _LISTS: dict[str, Callable[[bool], None]] = {
     "scorers": _list_scorers,
     "analyses": partial(_list_lines, "analyses"),
 }
-_SHOWN: dict[str, Callable[[str, bool], None]] = {
+_SHOW_FUNCTIONS: dict[str, Callable[[str, bool], None]] = {
     "profiles": _profiles,
     "retrievers": _retriever,
-    "scorers": lambda name, as_json: _fields(choices.describe_scorer(name), as_json),
-    "analyses": lambda name, as_json: _fields(choices.describe_analysis(name), as_json),
+    "scorers": lambda name, as_json: _show_fields(choices.describe_scorer(name), as_json),
+    "analyses": lambda name, as_json: _show_fields(choices.describe_analysis(name), as_json),
 }

@@ -1,4 +1,4 @@
-"""The options that several commands share, each with one spelling, one meaning and one place."""
+"""The options that several commands share, each with one spelling and one meaning."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 
 
 def duration(text: str | float) -> float:
-    """Seconds of ``90s``, ``2h``, ``1h30m`` or ``1.5d``; a bare number is seconds.
+    """Return the seconds of ``90s``, ``2h``, ``1h30m`` or ``1.5d``; a bare number is seconds.
 
     Raises:
-        UserError: it is none of these.
+        UserError: the text is no duration.
     """
     try:
         seconds = float(text)
     except ValueError:
         parts = _DURATION.findall(str(text))
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise _no_duration(text) from None
+            raise _duration_error(text) from None
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     if not 0 <= seconds < float("inf"):
-        raise _no_duration(text)
+        raise _duration_error(text)
     return seconds
 
 
 def age(text: str | float) -> float:
-    """As :func:`duration`, for what is removed by its age: a bare number but 0 is refused, as who writes ``2`` may mean
-    days, and more would go than is meant.
+    """Return the seconds of an age above which things are removed, as :func:`duration`.
+
+    A bare number other than 0 is refused: a user who writes ``2`` may mean days, and too much would be removed.
 
     Raises:
-        UserError: it is no duration, or has no unit.
+        UserError: the text is no duration, or has no unit.
     """
     seconds = duration(text)
     if seconds and str(text)[-1:] not in _UNITS:
@@ -53,12 +54,12 @@ def age(text: str | float) -> float:
     return seconds
 
 
-def _no_duration(text: object) -> UserError:
+def _duration_error(text: object) -> UserError:
     return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
 
 
 SHORT = {"-a": "--agent", "-b": "--benchmark", "-c": "--corpus", "-m": "--model", "-n": "--limit"}
-"""Short names of the options of `ragrounds run` that are typed most → their names."""
+"""Short names of the most used options of `ragrounds run` → their names."""
 Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")]
 RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
 Full = Annotated[bool, typer.Option("--full", help="Print every table, test and note.")]
@@ -80,7 +81,7 @@ Display = Annotated[
 
 
 class PlotOptions(Struct, frozen=True, kw_only=True):
-    """A picture of the result."""
+    """Options for a picture of the result."""
 
     plot: Annotated[
         Path | None, Arg("Draw a picture into this file: .svg, .png or .pdf.", group="A picture of the result")
@@ -92,11 +93,11 @@ class PlotOptions(Struct, frozen=True, kw_only=True):
     theme: Annotated[str, Arg("Its colours: light or dark.", group="A picture of the result")] = "light"
 
     def check(self) -> None:
-        """Say what is wrong with these, before the command does anything.
+        """Check these options before the command does anything.
 
         Raises:
-            UserError: a file that cannot hold a picture, or what draws it is not installed; an unknown theme; one of
-                the others without ``--plot``.
+            UserError: the file cannot hold a picture, its renderer is not installed, the theme is unknown, or
+                ``--plot`` is missing.
         """
         chosen_theme(self.theme)
         if self.plot is not None:
@@ -106,7 +107,7 @@ class PlotOptions(Struct, frozen=True, kw_only=True):
 
 
 class FormOptions(Struct, frozen=True, kw_only=True):
-    """What is printed."""
+    """Options for the printed format."""
 
     as_json: Annotated[bool, Arg("One JSON document on standard output.", option="--json", group="What is printed")] = (
         False
@@ -118,13 +119,13 @@ class FormOptions(Struct, frozen=True, kw_only=True):
     as_markdown: Annotated[bool, Arg("The tables as Markdown.", option="--markdown", group="What is printed")] = False
 
     def chosen(self) -> str:
-        """The option that was given; empty: none.
+        """Return the option that was given; empty if none was.
 
         Raises:
-            UserError: several were.
+            UserError: several were given.
         """
-        given = {f"--{name.removeprefix('as_')}": getattr(self, name) for name in self.__struct_fields__}
-        names = [name for name, wanted in given.items() if wanted]
+        by_option = {f"--{name.removeprefix('as_')}": getattr(self, name) for name in self.__struct_fields__}
+        names = [name for name, is_set in by_option.items() if is_set]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
         return names[0] if names else ""
@@ -137,36 +138,38 @@ Alias = Annotated[
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command in whose place Typer sees an option for each field of every record among its parameters."""
+    """Replace a command by one in which Typer sees an option for each field of every record among its parameters."""
     records: dict[str, Any] = {}
-    seen: list[inspect.Parameter] = []
-    for each in inspect.signature(command, eval_str=True).parameters.values():
-        kind = each.annotation
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
         if not isinstance(kind, type) or not issubclass(kind, Struct):
-            seen.append(each)
+            parameters.append(parameter)
             continue
-        records[each.name] = kind
+        records[parameter.name] = kind
         for field in msgspec.structs.fields(kind):
             default = inspect.Parameter.empty if field.required else None if field.default == () else field.default
-            if (hint := _option(kind, field.name)) is not None:
-                seen.append(each.replace(name=field.name, default=default, annotation=hint))
+            if (hint := _typer_option(kind, field.name)) is not None:
+                parameters.append(parameter.replace(name=field.name, default=default, annotation=hint))
     arguments = set(inspect.signature(command).parameters)
-    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
+    keyword_parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
-    def typed(**given: object) -> None:
+    def typed(**values: object) -> None:
         for name, record in records.items():
-            many = {field for field, (_, said) in described(record).items() if said.many}
-            own = {field: given[field] for field in record.__struct_fields__ if field in given}
-            for field in own.keys() - arguments:
-                del given[field]
-            given[name] = made = record(**{key: value or () if key in many else value for key, value in own.items()})
-            if isinstance(made, PlotOptions):
-                made.check()
-        command(**given)
+            repeatable = {field for field, (_, argument) in described(record).items() if argument.many}
+            record_values = {field: values[field] for field in record.__struct_fields__ if field in values}
+            for field in record_values.keys() - arguments:
+                del values[field]
+            values[name] = filled = record(
+                **{key: value or () if key in repeatable else value for key, value in record_values.items()}
+            )
+            if isinstance(filled, PlotOptions):
+                filled.check()
+        command(**values)
 
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__
-    typed.__annotations__ = {each.name: each.annotation for each in taken}
-    typed.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    typed.__annotations__ = {parameter.name: parameter.annotation for parameter in keyword_parameters}
+    typed.__signature__ = inspect.Signature(keyword_parameters)  # type: ignore[attr-defined]
     return typed
 
 
@@ -177,30 +180,30 @@ def _word_or_number(text: str | int) -> str | int:
 _WORD = re.compile(r"`(\w+)`")
 
 
-def _option(record: type[Struct], name: str) -> object:
-    """The option of an argument of a public function; ``None``: it is for Python alone."""
-    kind, said = described(record)[name]
-    if said.option == "-":
+def _typer_option(record: type[Struct], name: str) -> object:
+    """Return Typer's option for an argument of a public function; ``None`` if the argument is only for Python."""
+    kind, argument = described(record)[name]
+    if argument.option == "-":
         return None
-    least = said.least if isinstance(said.least, int) else None
-    if said.option and not said.option.startswith("-"):
-        return Annotated[_typed(kind), typer.Argument(help=said.help)]
+    minimum = argument.least if isinstance(argument.least, int) else None
+    if argument.option and not argument.option.startswith("-"):
+        return Annotated[_option_type(kind), typer.Argument(help=argument.help)]
     option = typer.Option(
-        *filter(None, (option_name(name, said), said.short)),
-        help=_WORD.sub(lambda found: f"--{found[1].replace('_', '-')}", said.help),
-        min=None if said.duration or said.many else least,
-        max=said.most if isinstance(said.most, int) else None,
-        metavar=said.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
-        parser=duration if said.duration else _word_or_number if words_of(kind) and int in get_args(kind) else None,
-        hidden=said.hidden,
-        rich_help_panel=said.group or None,
+        *filter(None, (option_name(name, argument), argument.short)),
+        help=_WORD.sub(lambda name_match: f"--{name_match[1].replace('_', '-')}", argument.help),
+        min=None if argument.duration or argument.many else minimum,
+        max=argument.most if isinstance(argument.most, int) else None,
+        metavar=argument.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
+        parser=duration if argument.duration else _word_or_number if words_of(kind) and int in get_args(kind) else None,
+        hidden=argument.hidden,
+        rich_help_panel=argument.group or None,
     )
     several: Any = list[int] if kind == Sequence[int] else list[str]
-    return Annotated[several | None if said.many else _typed(kind), option]
+    return Annotated[several | None if argument.many else _option_type(kind), option]
 
 
-def _typed(kind: Any) -> Any:
-    """The type of an option's value: a text where the argument is one of several words, or a word or a number."""
+def _option_type(kind: Any) -> Any:
+    """Return the type of an option's value: text if the argument is one of several words, or a word or a number."""
     parts = [part for part in get_args(kind) if part is not type(None)] if get_origin(kind) in _UNIONS else [kind]
     plain: Any = parts[0] if len(parts) == 1 and parts[0] in (bool, int, float, str, Path) else str
     return plain | None if type(None) in get_args(kind) else plain

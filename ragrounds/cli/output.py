@@ -1,4 +1,4 @@
-"""How commands speak: results on standard output, talk and progress on standard error."""
+"""Output of commands: results on standard output, messages and progress on standard error."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from ragrounds.ui.console import at_work as at_work
 from ragrounds.ui.console import counting as counting
 
 JSON_VERSION = 2
-"""Of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
+"""Version of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
 
 
 def print_json(value: object, key: str = "items") -> None:
-    """One JSON document on standard output, with its ``version``; records as objects. A value that is no object
-    stands under `key`."""
-    plain = _without_minus_zero(msgspec.to_builtins(value, str_keys=True))
-    held = plain if isinstance(plain, dict) else {key: plain}
-    document = {"version": JSON_VERSION, **held}
+    """Print one JSON document on standard output, with its ``version``; records are objects.
+
+    A value that is no object is written as the field `key`.
+    """
+    plain = _replace_minus_zero(msgspec.to_builtins(value, str_keys=True))
+    fields = plain if isinstance(plain, dict) else {key: plain}
+    document = {"version": JSON_VERSION, **fields}
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     sys.stdout.buffer.write(escaped_json(text).encode() + b"\n")
 
 
-def _without_minus_zero(value: object) -> object:
-    """The same, with 0.0 in place of -0.0, which is no figure of its own."""
+def _replace_minus_zero(value: object) -> object:
+    """Replace -0.0 by 0.0, since it is the same figure."""
     if isinstance(value, float):
         return value + 0.0
     if isinstance(value, dict):
-        return {key: _without_minus_zero(each) for key, each in value.items()}
-    return [_without_minus_zero(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _replace_minus_zero(element) for key, element in value.items()}
+    return [_replace_minus_zero(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def print_fields(record: object) -> None:
-    """A line for each field of a record that says something."""
+    """Print a line for each field of a record that is not empty."""
     for key, value in msgspec.to_builtins(record).items():
         text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")
         if text:
@@ -49,34 +51,34 @@ FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
 
 
 def exit_by(decision: str) -> None:
-    """End the command by the decision of its claims: with 1 where one fails, with 4 where one is undecided."""
+    """Exit with the code of the claims' decision: 1 if one fails, 4 if one is undecided."""
     if decision != "holds":
         raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
 
 
 def say(text: str) -> None:
-    """Talk goes to standard error; standard output is for results."""
+    """Print a message on standard error; standard output is for results."""
     tell(text, err=True)
 
 
 def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """A text on standard output, in which nothing moves the cursor of a terminal; with a line end, or without."""
+    """Print a safe text on standard output, with or without a line end. It cannot move the cursor of a terminal."""
     typer.echo(safe(text), nl=nl, err=err)
 
 
 def draw_picture(result: Result, options: PlotOptions) -> None:
-    """Keep a picture of a result where ``--plot`` says, and say what it shows.
+    """Write a picture of a result to the file of ``--plot``, and print its title.
 
     Raises:
-        UserError: it has no such picture, or nothing to draw; the file cannot be written.
+        UserError: there is no such picture, nothing to show in it, or the file cannot be written.
     """
     if options.plot is not None:
-        made = result.plot(options.picture, options.plot, theme=options.theme)
-        others = ", ".join(name for name in result.pictures if name != made.name)
-        more = f" (--picture: also {others})" if others and not options.picture else ""
-        say(f"{options.plot}: {made.picture.title}{more}")
+        plot = result.plot(options.picture, options.plot, theme=options.theme)
+        other_names = ", ".join(name for name in result.pictures if name != plot.name)
+        more = f" (--picture: also {other_names})" if other_names and not options.picture else ""
+        say(f"{options.plot}: {plot.picture.title}{more}")
 
 
 def say_next(further: str = "ragrounds report RUNS (page)") -> None:
-    """Say what can be typed behind a comparison."""
+    """Print possible next commands after a comparison."""
     say(f"next: ragrounds trace (answers) · --full (tests) · {further}")

@@ -3,8 +3,8 @@
     @pytest.mark.ragrounds("accuracy(direct) >= 20% @ 95%", benchmark="sample", agents=["direct"], limit=40)
     def test_it_answers(ragrounds): ...
 
-Models' replies come from a journal file beside the test, which is committed: nothing is sent. `--ragrounds-record` asks
-the models for what the file lacks, and writes it. docs/how-to/ci.md says more.
+Models' replies come from a journal file next to the test, which is committed: nothing is sent. `--ragrounds-record`
+asks the models for replies that the file lacks, and writes it. docs/how-to/ci.md says more.
 
 pytest imports this file whenever it starts, so it imports nothing of ours before a test uses the fixture.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ragrounds.api.evaluation_fixture import EvaluationFixture
 
 _FOLDER = "ragrounds_journal"
-"""Beside a test's file: its journal files."""
+"""Folder of journal files, next to a test's file."""
 _PROPERTY = "ragrounds"
-"""Of a test's report: what its runs and claims came to, as JSON."""
-_OF_CHECK = ("undecided", "scorer", "common")
+"""Property of a test's report: the summary of its runs and claims, as JSON."""
+_CHECK_ARGUMENTS = ("undecided", "scorer", "common")
 """Arguments of a marker that are for the claims, not for the run."""
-_MOST = 30
-"""Tests that the terminal's summary names."""
+_MAX_SUMMARY_LINES = 30
+"""Maximum number of tests in the terminal's summary."""
 
 
 class _Named(Protocol):
@@ -38,7 +38,7 @@ class _Named(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Our options."""
+    """Add the plugin's options."""
     group = parser.getgroup("ragrounds", "claims about agents (ragrounds)")
     group.addoption(
         "--ragrounds-record",
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and the fixtures."""
+    """Register the marker and the fixtures."""
     config.addinivalue_line(
         "markers",
         "ragrounds(*claims, journal=None, undecided='fail', scorer=None, **arguments): run agents as "
@@ -62,17 +62,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _hooks(config: pytest.Config) -> ModuleType:
-    """The fixtures, and what happens around tests that use them, as pytest takes them. (pytest is no dependency of
-    ours, and the command line imports every file of this folder.)"""
+    """Return the fixtures, and the hooks around tests that use them, as a module for pytest.
+
+    They are defined here, since pytest is no dependency of ours, and the command line imports every file of this
+    folder.
+    """
     import pytest
 
     hooks = ModuleType("ragrounds_fixtures")
-    for one in (*_fixtures(config), *_report_hooks(config)):
-        setattr(hooks, one.__name__, one)
+    for function in (*_fixtures(config), *_report_hooks(config)):
+        setattr(hooks, function.__name__, function)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-        """A marked test needs not name the fixture."""
+        """Add the fixture to marked tests that do not name it."""
         for item in items:
             names = getattr(item, "fixturenames", None)
             if names is not None and "ragrounds" not in names and item.get_closest_marker("ragrounds"):
@@ -80,25 +83,25 @@ def _hooks(config: pytest.Config) -> ModuleType:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        """Run and check what a marker says, then the test itself."""
-        made = pyfuncitem.funcargs.get("ragrounds")
-        if made is None:
+        """Run and check the arguments of a marker, then the test itself."""
+        evaluation = pyfuncitem.funcargs.get("ragrounds")
+        if evaluation is None:
             return (yield)
         from ragrounds.api.evaluation_fixture import EvaluationFixture
 
-        if not isinstance(made, EvaluationFixture):  # a project's own fixture of this name
+        if not isinstance(evaluation, EvaluationFixture):  # a project's own fixture of this name
             return (yield)
-        claims, given = _marked(pyfuncitem)
+        claims, arguments = _marker_arguments(pyfuncitem)
         if claims:
             failed = ""
             try:
-                made.run_marked(claims, {name: given[name] for name in _OF_CHECK if name in given})
+                evaluation.run_marked(claims, {name: arguments[name] for name in _CHECK_ARGUMENTS if name in arguments})
             except AssertionError as error:
                 failed = str(error)
             if failed:
                 pytest.fail(failed, pytrace=False)
         done = yield
-        made.passed = True
+        evaluation.passed = True
         return done
 
     for hook in (pytest_collection_modifyitems, pytest_pyfunc_call):
@@ -107,7 +110,7 @@ def _hooks(config: pytest.Config) -> ModuleType:
 
 
 def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
-    """The fixtures."""
+    """Return the fixtures."""
     import pytest
 
     homes: dict[Path, Path] = {}
@@ -126,44 +129,46 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         """Run agents on a benchmark, answered from a journal file, and check claims about them."""
         from ragrounds.api.evaluation_fixture import EvaluationFixture, PlaceOfTest
 
-        given = {name: value for name, value in _marked(request.node)[1].items() if name not in _OF_CHECK}
+        arguments = {
+            name: value for name, value in _marker_arguments(request.node)[1].items() if name not in _CHECK_ARGUMENTS
+        }
         folder = _journal_folder(request.node)
-        journal, shared = _journal_file(request.node, folder, given.pop("journal", None))
+        journal, shared = _journal_file(request.node, folder, arguments.pop("journal", None))
         if journal not in homes:
             homes[journal] = tmp_path_factory.mktemp("ragrounds")
-        place = PlaceOfTest(
+        test_place = PlaceOfTest(
             folder=request.node.path.parent,
             journals=folder,
             journal=journal,
             shared=shared,
             home=homes[journal],
-            indexes=_indexes(config, homes[journal]),
+            indexes=_index_folder(config, homes[journal]),
             prices=folder / "prices.toml",
             record=bool(config.getoption("--ragrounds-record")),
             again=f"pytest --ragrounds-record '{request.node.nodeid}'",
         )
-        made = EvaluationFixture(place, {**ragrounds_arguments, **given})
-        yield made
-        written = made.close()
-        if told := made.told(written):
-            shown = journal.relative_to(config.rootpath) if journal.is_relative_to(config.rootpath) else journal
-            request.node.user_properties.append((_PROPERTY, json.dumps({**told, "journal": str(shown)})))
+        evaluation = EvaluationFixture(test_place, {**ragrounds_arguments, **arguments})
+        yield evaluation
+        journal_file = evaluation.close()
+        if summary := evaluation.told(journal_file):
+            journal_path = journal.relative_to(config.rootpath) if journal.is_relative_to(config.rootpath) else journal
+            request.node.user_properties.append((_PROPERTY, json.dumps({**summary, "journal": str(journal_path)})))
 
     return ragrounds_arguments, ragrounds
 
 
 def _report_hooks(config: pytest.Config) -> tuple[_Named, ...]:
-    """What tells how the tests went."""
+    """Return the hooks that report the results of the tests."""
     reported: dict[str, Mapping[str, object]] = {}
 
     def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-        """Keep what a test's runs came to; under xdist every worker's reports come here."""
+        """Record the summary of a test's runs. Under xdist every worker's reports arrive here."""
         for name, value in report.user_properties if report.when == "teardown" else ():
             if name == _PROPERTY:
                 reported[report.nodeid] = json.loads(str(value))
 
     def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how the claims stand."""
+        """Print the decisions on the claims."""
         if not reported or hasattr(config, "workerinput"):
             return
         terminalreporter.section("ragrounds")
@@ -173,27 +178,27 @@ def _report_hooks(config: pytest.Config) -> tuple[_Named, ...]:
     return pytest_runtest_logreport, pytest_terminal_summary
 
 
-def _marked(node: pytest.Item) -> tuple[list[str], dict[str, object]]:
-    """The claims of all markers of a test, its own last, and their arguments: the nearest counts."""
-    claims, given = list[str](), dict[str, object]()
+def _marker_arguments(node: pytest.Item) -> tuple[list[str], dict[str, object]]:
+    """Return the claims of all markers of a test, its own last, and their arguments: the nearest marker counts."""
+    claims, arguments = list[str](), dict[str, object]()
     for marker in reversed(list(node.iter_markers("ragrounds"))):
         claims += [str(claim) for claim in marker.args]
-        given |= marker.kwargs
-    return claims, given
+        arguments |= marker.kwargs
+    return claims, arguments
 
 
 def _journal_folder(node: pytest.Item) -> Path:
-    """Where the journal files of a test's folder, or of the project, are."""
-    named = str(node.config.getini("ragrounds_journal") or "")
-    return node.config.rootpath / named if named else node.path.parent / _FOLDER
+    """Return the folder of the journal files of a test's folder, or of the project."""
+    configured = str(node.config.getini("ragrounds_journal") or "")
+    return node.config.rootpath / configured if configured else node.path.parent / _FOLDER
 
 
-def _journal_file(node: pytest.Item, folder: Path, named: object) -> tuple[Path, bool]:
-    """The journal file of a test, and whether others share it."""
+def _journal_file(node: pytest.Item, folder: Path, name_given: object) -> tuple[Path, bool]:
+    """Return the journal file of a test, and True if others share it."""
     from ragrounds.base.text import file_name
 
-    if named is not None:
-        return folder / f"{file_name(str(named))}.jsonl", True
+    if name_given is not None:
+        return folder / f"{file_name(str(name_given))}.jsonl", True
     test, file = node.nodeid.partition("::")[2], node.path.with_suffix("")
     name = file_name(test)
     if name != test:
@@ -202,8 +207,8 @@ def _journal_file(node: pytest.Item, folder: Path, named: object) -> tuple[Path,
     return folder / file.relative_to(above) / f"{name}.jsonl", False
 
 
-def _indexes(config: pytest.Config, home: Path) -> Path:
-    """Where this process keeps indexes of corpora until the next session: not even workers share it."""
+def _index_folder(config: pytest.Config, home: Path) -> Path:
+    """Return the folder of this process's indexes of corpora until the next session: not even workers share it."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return home / "own-indexes"
@@ -212,14 +217,14 @@ def _indexes(config: pytest.Config, home: Path) -> Path:
 
 
 def _summary_lines(reported: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """A line for each test that ran agents."""
+    """Yield a line for each test that ran agents."""
     from ragrounds.ui.text import number_of
 
-    for nodeid, told in list(reported.items())[:_MOST]:
-        calls = f"{told['reused']:,} model calls from {told['journal']}"
-        if "recorded" in told:
-            calls = f"{told['made']:,} model calls made, {told['reused']:,} from before"
-            calls += f"; {told['journal']} has {told['recorded']}"
-        yield f"{nodeid}: {told['claims'] or 'no claim'}; {calls}"
-    if len(reported) > _MOST:
-        yield f"… and {number_of(len(reported) - _MOST, 'test')} more"
+    for nodeid, summary in list(reported.items())[:_MAX_SUMMARY_LINES]:
+        calls = f"{summary['reused']:,} model calls from {summary['journal']}"
+        if "recorded" in summary:
+            calls = f"{summary['made']:,} model calls made, {summary['reused']:,} from before"
+            calls += f"; {summary['journal']} has {summary['recorded']}"
+        yield f"{nodeid}: {summary['claims'] or 'no claim'}; {calls}"
+    if len(reported) > _MAX_SUMMARY_LINES:
+        yield f"… and {number_of(len(reported) - _MAX_SUMMARY_LINES, 'test')} more"

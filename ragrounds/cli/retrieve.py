@@ -23,9 +23,9 @@ def retrieve(given: RetrievalArguments, plot: PlotOptions, as_json: options.AsJs
     nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0. --model
     writes the queries of --query-generation.
     """
-    found = retrieve_all(**asdict(replace(given, message=say)))
+    retrieved = retrieve_all(**asdict(replace(given, message=say)))
     if as_json:
-        print_json(found.facts())
+        print_json(retrieved.facts())
     else:
-        found.draw(results_console())
-    draw_picture(found, plot)
+        retrieved.draw(results_console())
+    draw_picture(retrieved, plot)

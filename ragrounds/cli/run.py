@@ -60,13 +60,13 @@ def run_command(
 
 
 def _tell(result: RunResult, as_json: bool, full: bool) -> None:
-    """Print what came of a run, with its figures."""
+    """Print the result of a run, with its figures."""
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
-    _say_claim(result)
+    _report_claim(result)
     rest = "; model calls without a reply are not counted" if result.failures else ""
     if result.complete:
-        there = number_of(sum(one.count * one.epochs for one in result.runs), "attempt")
+        there = number_of(sum(replayed_run.count * replayed_run.epochs for replayed_run in result.runs), "attempt")
         rest = f": {there} already complete, so no call was made; --new makes them again"
     searched = f"; {number_of(result.searches, 'search')} made" if result.searches else ""
     say(f"{number_of(result.made, 'model call')} made, {result.reused:,} answered from the journal{searched}{rest}.")
@@ -75,7 +75,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console(), full=full)
-        _say_next(result)
+        _report_next_commands(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")
     for reason, count in result.capped:
@@ -87,25 +87,25 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
 
 
 class RunDisplay(TerminalListener):
-    """What a run tells, on standard error; it asks before dear runs."""
+    """Display of a run's events on standard error; it asks for confirmation of expensive runs."""
 
     def __init__(self, display: str | None, corpus: str = "") -> None:
-        shown: Any = display and one_of("--display", display, ("full", "plain", "json", "none"))
-        super().__init__(shown, corpus)
+        checked_display: Any = display and one_of("--display", display, ("full", "plain", "json", "none"))
+        super().__init__(checked_display, corpus)
 
     def confirm(self, expected: str) -> bool:
-        """Ask, where there is somebody to ask; a no ends the command."""
+        """Ask for confirmation on a terminal; a no ends the command."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         return typer.confirm(f"The rest is projected to take {expected}. Continue?", abort=True, err=True)
 
 
-def _say_claim(result: RunResult) -> None:
+def _report_claim(result: RunResult) -> None:
     if result.stopping is not None:
         say(stop_text(result.stopping))
 
 
-def _say_next(result: RunResult) -> None:
-    """What to try next, on standard error."""
+def _report_next_commands(result: RunResult) -> None:
+    """Print possible next commands on standard error."""
     first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
     say_next(*(["--model openai:NAME (yours)"] if first else []))

@@ -22,8 +22,8 @@ from ragrounds.ui.tables.run_tables import differences_table, garbage_lines, run
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import one_line
 
-_SHOWN = 40
-"""Runs that are listed where nobody says how many."""
+_DEFAULT_LIMIT = 40
+"""Maximum number of runs that are listed by default."""
 app = typer.Typer()
 runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, remove.")
 app.add_typer(runs)
@@ -50,25 +50,25 @@ def list_command(
       ragrounds runs ls gpt-4o-mini --json
     """
     with at_work("looking at runs"):
-        found = stored_runs(words or (), limit=limit or (None if as_json else _SHOWN))
-        overviews = found.overviews()
+        listing = stored_runs(words or (), limit=limit or (None if as_json else _DEFAULT_LIMIT))
+        overviews = listing.overviews()
     if as_json:
         print_json(overviews, "runs")
         return
     if overviews:
         print_table(runs_table(overviews, time.time()), results_console())
-    if found.left:
-        say(found.left)
+    if listing.left:
+        say(listing.left)
 
 
 @runs.command("show")
 def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
-    found = load(run)
+    loaded = load(run)
     if as_json:
-        print_json(found.details())
+        print_json(loaded.details())
     else:
-        found.draw(results_console())
+        loaded.draw(results_console())
 
 
 @runs.command("diff")
@@ -80,11 +80,11 @@ def diff_command(first: options.RunName, second: options.RunName, as_json: optio
 
       ragrounds runs diff mine.py-answer-375c5d mine.py-answer-8af6f0
     """
-    found = diff_runs(first, second)
+    run_differences = diff_runs(first, second)
     if as_json:
-        print_json(found, "differences")
-    elif found:
-        print_table(differences_table(found, first, second), results_console())
+        print_json(run_differences, "differences")
+    elif run_differences:
+        print_table(differences_table(run_differences, first, second), results_console())
     else:
         say("Everything that they depend on is the same.")
 
@@ -102,21 +102,21 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     Keys come from the environment, as ever. Where anything that the run's results depend on has changed, it is not
     resumed, and the differences are named.
     """
-    found, asked = kept_options(run)
-    if Path(asked.folder).is_dir():
-        os.chdir(asked.folder)
+    stored_run, request = kept_options(run)
+    if Path(request.folder).is_dir():
+        os.chdir(request.folder)
     else:
-        say(f"{asked.folder}, where this run began, no longer exists: paths start here.")
-    words = _merged(asked.options, context.args)
+        say(f"{request.folder}, where this run began, no longer exists: paths start here.")
+    words = _merged(request.options, context.args)
     say(f"ragrounds run {' '.join(shlex.quote(one_line(word, 200)) for word in words)}")
-    context.find_root().command.main(["run", *words, "--only-run", found.id], prog_name="ragrounds")
+    context.find_root().command.main(["run", *words, "--only-run", stored_run.id], prog_name="ragrounds")
 
 
-def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:
-    """The kept options, without those that are given anew."""
-    named = {options.SHORT.get(word[:2], word.partition("=")[0]) for word in given if word.startswith("-")}
-    pairs = zip(kept[::2], kept[1::2], strict=True)
-    return [word for name, value in pairs if name not in named for word in (name, value)] + given
+def _merged(stored: tuple[str, ...], added: list[str]) -> list[str]:
+    """Return the stored options without those that are given again, followed by the given ones."""
+    replaced_names = {options.SHORT.get(word[:2], word.partition("=")[0]) for word in added if word.startswith("-")}
+    pairs = zip(stored[::2], stored[1::2], strict=True)
+    return [word for name, value in pairs if name not in replaced_names for word in (name, value)] + added
 
 
 @runs.command("gc")
@@ -138,19 +138,19 @@ def garbage_command(
     of it is one transaction. While a run is at work nothing is removed. A SQLite file gets smaller afterwards.
     """
     with counting() as progress:
-        found, _ = collect_garbage(seconds=older_than, outside=outside, progress=progress)
-    for line in garbage_lines(found):
+        garbage, _ = collect_garbage(seconds=older_than, outside=outside, progress=progress)
+    for line in garbage_lines(garbage):
         say(line)
-    counts = (found.calls.count, found.texts.count, found.questions.count)
+    counts = (garbage.calls.count, garbage.texts.count, garbage.questions.count)
     if any(counts) and not dry_run:
         if not yes:
             if not sys.stdin.isatty():
                 raise UserError("Nothing was removed: give --yes to confirm.")
             typer.confirm("Remove them?", abort=True, err=True)
         with counting() as progress:
-            found, why = collect_garbage(
+            garbage, reason = collect_garbage(
                 seconds=older_than, outside=outside, remove=True, progress=progress, message=say
             )
-        say(f"Removed, but the disk space is not freed: {why}." if why else "Removed.")
+        say(f"Removed, but the disk space is not freed: {reason}." if reason else "Removed.")
     if as_json:
-        print_json(found)
+        print_json(garbage)

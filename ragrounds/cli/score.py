@@ -22,10 +22,10 @@ def score_command(runs: options.Runs, given: ScoreArguments, as_json: options.As
     Example: ragrounds score direct_cot --scorer strict
     """
     with at_work("scoring"):
-        found = score(**asdict(given))
-    for run, count in found.counts:
+        scored = score(**asdict(given))
+    for run, count in scored.counts:
         say(f"{run.id}: {count:,} scores")
     if as_json:
-        print_json(found.comparison)
+        print_json(scored.comparison)
     else:
-        found.draw(results_console())
+        scored.draw(results_console())

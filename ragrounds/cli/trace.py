@@ -93,20 +93,20 @@ def _on_terminal() -> bool:
 def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, start: str) -> None:
     if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text or json.")
-    told: set[str] = set()
+    reported: set[str] = set()
 
-    def progress(what: str, done: int) -> None:
-        """Say once what is made; a bar would stand in the viewer's way."""
-        if what not in told:
-            told.add(what)
-            say(f"{what} …")
+    def progress(step: str, done: int) -> None:
+        """Report a step once; a progress bar would disturb the viewer."""
+        if step not in reported:
+            reported.add(step)
+            say(f"{step} …")
 
     view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
 
 
 def _print_differing(query: AttemptQuery, format: str) -> None:
-    found = run_differences(query.runs, query.scorers)
-    pair = (found.first, found.second, found.questions)
+    differing = run_differences(query.runs, query.scorers)
+    pair = (differing.first, differing.second, differing.questions)
     if format == "json":
         print_json(differences.difference_json(*pair))
     else:
@@ -115,30 +115,30 @@ def _print_differing(query: AttemptQuery, format: str) -> None:
 
 def _print_list(query: AttemptQuery, format: str) -> None:
     with counting() as progress:
-        found = list_attempts(query, progress=progress)
+        summaries = list_attempts(query, progress=progress)
     if format == "json":
-        print_json([lists.summary_json(one) for one in found], "attempts")
+        print_json([lists.summary_json(summary) for summary in summaries], "attempts")
     elif format == "csv":
-        tell(lists.list_csv(found), nl=False)
+        tell(lists.list_csv(summaries), nl=False)
     else:
-        print_table(lists.list_table(found), results_console())
+        print_table(lists.list_table(summaries), results_console())
     for line in (hint(query.where), lists.unknown_words(unknown_attempts(query))) if query.where else ():
         if line:
             say(line)
-    if not found:
+    if not summaries:
         say("No attempt fits.")
 
 
 def _print_hops(query: AttemptQuery, format: str) -> None:
     with counting() as progress:
-        found = list_hops(query, progress=progress)
+        hops = list_hops(query, progress=progress)
         if format == "json":
-            print_json([hop_lines.hop_json(one) for one in found], "attempts")
+            print_json([hop_lines.hop_json(attempt_hops) for attempt_hops in hops], "attempts")
         else:
-            read = list(found)
-            runs = list({one.summary.run.id: one.summary.run for one in read}.values())
+            attempts = list(hops)
+            runs = list({attempt_hops.summary.run.id: attempt_hops.summary.run for attempt_hops in attempts}.values())
             agents = agent_names(runs) if len(runs) > 1 else {}
-            tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
+            tell(hop_lines.hop_text(attempts, SafeConsole().width, agents) or "No attempt fits.")
 
 
 @app.command("show")
@@ -159,28 +159,28 @@ def show_answer(
 
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
-    asked = [one for one in (question, named) if one]
-    if len(asked) != 1:
+    questions = [candidate for candidate in (question, named) if candidate]
+    if len(questions) != 1:
         raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
-    found = show_attempt(run, asked[0], epoch)
+    attempt_trace = show_attempt(run, questions[0], epoch)
     if against is not None:
-        other = show_attempt(against, found.question.id, epoch)
+        other_trace = show_attempt(against, attempt_trace.question.id, epoch)
         if as_json:
-            print_json([found, other], "attempts")
+            print_json([attempt_trace, other_trace], "attempts")
         else:
-            _paged(lambda console: headless.print_pair((found, other), console, full))
+            _print_paged(lambda console: headless.print_pair((attempt_trace, other_trace), console, full))
     elif as_json:
-        print_json(found)
+        print_json(attempt_trace)
     else:
-        _paged(lambda console: headless.print_attempt(found, console, full=full))
+        _print_paged(lambda console: headless.print_attempt(attempt_trace, console, full=full))
 
 
-def _paged(draw: Callable[[Console], None]) -> None:
-    """Draw on standard output; what is longer than its terminal in `PAGER`, by default in less, as git has it."""
+def _print_paged(draw: Callable[[Console], None]) -> None:
+    """Print on standard output; a text longer than the terminal is shown in `PAGER`, by default in less, as in git."""
     console = SafeConsole()
-    with console.capture() as made:
+    with console.capture() as capture:
         draw(console)
-    text = made.get()
+    text = capture.get()
     if not console.is_terminal or text.count("\n") < console.height:
         sys.stdout.write(text)
         return

@@ -1,1 +1,1 @@
-"""The terminal and HTML views. They draw; they decide nothing."""
+"""The terminal and HTML views. They render results and compute nothing."""

@@ -1,4 +1,4 @@
-"""The names of runs in tables and pictures: their agents, and what distinguishes those that are called alike."""
+"""The names of runs in tables and pictures: their agents, and the distinguishing facts of runs with the same agent."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.ui.text import safe
 
-_LEAST = 6
-"""Characters of a version at least."""
+_MIN_VERSION_LENGTH = 6
+"""Minimum number of characters that are shown of a version."""
 _VERSION = re.compile(r"@([0-9a-f]{7,})$")
 
 
 def agent_names(comparison: Comparison) -> dict[str, str]:
-    """Run id → its name, else its agent's text. Runs that are called alike are distinguished by their agents, else by
-    models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
-    by their ids. Safe to show; no server's address is in one."""
-    alike: dict[str, list[RunTotals]] = {}
+    """Return the name of each run by its id: the run's own name, else its agent's text.
+
+    Runs with the same name are distinguished by their agents, else by models, corpora and retrievers, as
+    ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; if that is not enough, by their ids. Names are safe to show
+    and contain no server's address.
+    """
+    same_name: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
-        alike.setdefault(row.name or without_addresses(row.agent), []).append(row)
+        same_name.setdefault(row.name or without_addresses(row.agent), []).append(row)
     return {
-        row.run: safe(f"{called} ({apart})" if apart else called)
-        for called, rows in alike.items()
-        for row, apart in zip(rows, _apart(rows), strict=True)
+        row.run: safe(f"{name} ({suffix})" if suffix else name)
+        for name, rows in same_name.items()
+        for row, suffix in zip(rows, _distinguishing_facts(rows), strict=True)
     }
 
 
-def _apart(rows: Sequence[RunTotals]) -> list[str]:
+def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     if len(rows) == 1:
         return [""]
     agents = [without_addresses(row.agent) for row in rows]
@@ -36,40 +39,41 @@ def _apart(rows: Sequence[RunTotals]) -> list[str]:
         return agents
     searched = corpora_apart([row.corpus for row in rows])
     roles = dict.fromkeys(role for row in rows for role in row.models)
-    said = list[list[str]]()
-    for read in (lambda spec: spec.partition("[")[0], str):
-        facts = [[_model(row, role, read) for row in rows] for role in roles]
-        facts += [searched, [read(row.retriever) for row in rows]]
-        differing = [fact for fact in facts if len(set(fact)) > 1]
-        said.append([", ".join(fact[place] for fact in differing if fact[place]) for place in range(len(rows))])
-        if len(set(said[-1])) == len(rows):
-            return said[-1]
-    return [", ".join(filter(None, (short, row.run))) for short, row in zip(said[0], rows, strict=True)]
+    labels = list[list[str]]()
+    for shorten in (lambda spec: spec.partition("[")[0], str):
+        facts = [[_model_text(row, role, shorten) for row in rows] for role in roles]
+        facts += [searched, [shorten(row.retriever) for row in rows]]
+        differing = [values for values in facts if len(set(values)) > 1]
+        labels.append([", ".join(values[index] for values in differing if values[index]) for index in range(len(rows))])
+        if len(set(labels[-1])) == len(rows):
+            return labels[-1]
+    return [", ".join(filter(None, (short, row.run))) for short, row in zip(labels[0], rows, strict=True)]
 
 
-def _model(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
+def _model_text(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
     return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 
 def corpora_apart(searched: Sequence[str]) -> list[str]:
-    """Of each run the corpora that not all of them searched, as ``lib@75185c``: of a version so many characters that
-    all differ; nothing where they searched the same.
+    """Return for each run the corpora that not all runs searched, as ``lib@75185c``.
+
+    Versions are cut to the fewest characters that still differ. The texts are empty if all runs searched the same.
 
     Args:
-        searched: of each run its corpora, as in its identity: versions joined by ``+``; empty: none.
+        searched: the corpora of each run, as in its identity: versions joined by ``+``; empty if it searched none.
     """
-    parts = [[one for one in text.split("+") if one] for text in searched]
+    parts = [[corpus for corpus in text.split("+") if corpus] for text in searched]
     if len(set(searched)) < 2:
         return [""] * len(parts)
     shared = set(parts[0]).intersection(*parts)
-    wanted = {one for run in parts for one in run if one not in shared}
-    size = _LEAST
-    while len({_cut(one, size) for one in wanted}) < len(wanted):
+    differing = {corpus for run in parts for corpus in run if corpus not in shared}
+    size = _MIN_VERSION_LENGTH
+    while len({_cut_version(corpus, size) for corpus in differing}) < len(differing):
         size += 2
-    own = [[one for one in run if one not in shared] or run for run in parts]
-    return ["+".join(_cut(one, size) for one in run) or "no corpus" for run in own]
+    distinct = [[corpus for corpus in run if corpus not in shared] or run for run in parts]
+    return ["+".join(_cut_version(corpus, size) for corpus in run) or "no corpus" for run in distinct]
 
 
-def _cut(corpus: str, size: int) -> str:
-    found = _VERSION.search(corpus)
-    return corpus if found is None else f"{corpus[: found.start(1)]}{found[1][:size]}"
+def _cut_version(corpus: str, size: int) -> str:
+    version = _VERSION.search(corpus)
+    return corpus if version is None else f"{corpus[: version.start(1)]}{version[1][:size]}"

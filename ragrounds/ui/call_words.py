@@ -1,4 +1,4 @@
-"""A model call in words, and a search in signs: what a line of a terminal and a row of a page show of them."""
+"""Model calls in words and searches in signs, for lines of a terminal and rows of a page."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from ragrounds.ui.text import number_of
 
 
 def made_words(called: Attempt | RunTotals) -> str:
-    """What was called, each kind by itself: ``2 model calls, 3 searches``."""
-    others = ((called.searches, "search"), (called.tool_calls, "tool use"))
-    return ", ".join([number_of(called.model_calls, "model call"), *(number_of(*one) for one in others if one[0])])
+    """Return the number of model calls, searches and tool uses as text: ``2 model calls, 3 searches``."""
+    counts = ((called.searches, "search"), (called.tool_calls, "tool use"))
+    return ", ".join(
+        [number_of(called.model_calls, "model call"), *(number_of(*count) for count in counts if count[0])]
+    )
 
 
 def search_words(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
-    """What is said of an attempt without hops, in a word or two."""
+    """Return a short label for an attempt without hops: no search, or not known."""
     return "not known" if searches_unknown(attempt, calls) else "no search"
 
 
 def terms_of(asked: Request) -> str:
-    """What a request asks for beside its messages: ``at most 50 tokens; temperature 0.2``; empty: nothing."""
+    """Return the parameters of a request other than its messages: ``at most 50 tokens; temperature 0.2``; empty if
+    none.
+    """
     terms = [f"at most {asked.max_tokens} tokens"] if asked.max_tokens else []
     terms += [f"stops at {asked.stop!r}"] if asked.stop else []
     terms += [f"occurrence {asked.occurrence}"] if asked.occurrence else []
@@ -38,71 +42,72 @@ def terms_of(asked: Request) -> str:
     terms += [f"seed {asked.seed}"] if asked.seed is not None else []
     if form := asked.response_format:
         schema = form.get("json_schema")
-        named = schema.get("name") or "JSON schema" if isinstance(schema, dict) else form.get("type")
-        terms.append(f"a reply of the form {named}")
+        schema_name = schema.get("name") or "JSON schema" if isinstance(schema, dict) else form.get("type")
+        terms.append(f"a reply of the form {schema_name}")
     if asked.logprobs is not None:
         terms.append("log probabilities" + (f" with the {asked.logprobs} likeliest tokens" if asked.logprobs else ""))
     return "; ".join(terms)
 
 
 def probability_of(reply: Reply) -> str:
-    """The log probability of a reply's text, and of its least likely token; empty: it brought none."""
+    """Return the log probability of a reply's text, and of its least likely token; empty if the reply has none."""
     if not reply.logprobs:
         return ""
-    least = min(reply.logprobs, key=lambda one: one.logprob)
-    others = ", ".join(f"{token!r} {number:.2f}" for token, number in least.top if token != least.token)
-    total = sum(one.logprob for one in reply.logprobs)
+    rarest = min(reply.logprobs, key=lambda token: token.logprob)
+    alternatives = ", ".join(f"{token!r} {number:.2f}" for token, number in rarest.top if token != rarest.token)
+    total = sum(token.logprob for token in reply.logprobs)
     tokens = f"{len(reply.logprobs):,} token{'' if len(reply.logprobs) == 1 else 's'}"
-    beside = f" (beside {others})" if others else ""
-    return f"log probability of its {tokens}: {total:.2f}; least likely {least.token!r} {least.logprob:.2f}{beside}"
+    suffix = f" (beside {alternatives})" if alternatives else ""
+    return f"log probability of its {tokens}: {total:.2f}; least likely {rarest.token!r} {rarest.logprob:.2f}{suffix}"
 
 
 FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○", "not known": "?"}
-_SHOWN_QUERY = 400
-"""Characters of a query that are kept."""
+_MAX_QUERY_LENGTH = 400
+"""Maximum number of characters that are kept of a query."""
 
 
 class HopSigns(Struct, frozen=True, kw_only=True):
-    """What a line shows of a hop."""
+    """Summary of a hop as a line shows it."""
 
     query: str
     found: int
     gold_rank: int | None
-    """The best rank of a gold passage; ``None``: it found none."""
+    """Best rank of a gold passage; ``None`` if the hop found no gold passage."""
     fate: Fate
-    """The best of its gold passages; says nothing where it found none."""
+    """Best fate of the hop's gold passages; meaningless if it found none."""
     new: int
     repeats: int | None
     failed: bool
     place: int
-    """Of its call among the calls of the attempt."""
+    """Index of the hop's call among the calls of the attempt."""
 
     @property
     def signs(self) -> str:
-        """The hop in signs: ``★3●`` gold at rank 3 and seen, ``◐`` cut, ``○`` in no prompt, ``?`` not known,
-        ``·`` no gold, ``↻`` repeated, ``!`` failed."""
+        """Return the hop in signs: ``★3●`` gold at rank 3 and seen, ``◐`` cut, ``○`` in no prompt, ``?`` not known,
+        ``·`` no gold, ``↻`` repeated, ``!`` failed.
+        """
         if self.failed:
             return "!"
-        again = "↻" if self.repeats is not None else ""
+        repeat_sign = "↻" if self.repeats is not None else ""
         gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{FATE_SIGNS[self.fate]}"
-        return again + gold
+        return repeat_sign + gold
 
     @property
     def style(self) -> str:
-        """The style of its signs."""
+        """Return the style of the hop's signs."""
         if self.failed:
             return "trouble"
         return "dim" if self.gold_rank is None else "gold" if self.fate == "seen" else "key"
 
 
 def hop_signs(hop: Hop) -> HopSigns:
-    """What a line shows of a hop; it keeps no passage and no prompt."""
-    gold = [one for one in hop.found if one.gold]
+    """Return the summary of a hop, without passages and prompts."""
+    gold = [passage for passage in hop.found if passage.gold]
     return HopSigns(
-        query=hop.query[:_SHOWN_QUERY],
+        query=hop.query[:_MAX_QUERY_LENGTH],
         found=len(hop.found),
         gold_rank=gold[0].rank if gold else None,
-        fate=min((one.fate for one in gold), key=FATES.index, default="not seen"),
+        fate=min((passage.fate for passage in gold), key=FATES.index, default="not seen"),
         new=hop.new,
         repeats=hop.repeats,
         failed=bool(hop.error),

@@ -1,6 +1,6 @@
-"""A table's columns, each described once: its name, its value in a row, how that is written, and what it means.
+"""A table's columns, each described once: its name, its value in a row, how the value is written, and its meaning.
 
-From one description are drawn the tables of text (terminal, Markdown, LaTeX, HTML), CSV, and the frames of pandas.
+Tables of text (terminal, Markdown, LaTeX, HTML), CSV, and pandas frames are all rendered from this one description.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from msgspec.structs import replace
 from ragrounds.ui.text import UNKNOWN, safe
 
 ColumnType = Literal["", "text", "whole", "real", "truth", "time"]
-"""In pandas: ``string``, ``Int64``, ``float64`` (not known is NaN), ``boolean``, ``datetime64[us, UTC]``.
-Empty: the column is in no frame."""
+"""Column type in pandas: ``string``, ``Int64``, ``float64`` (NaN if not known), ``boolean``, ``datetime64[us, UTC]``.
+
+Empty if the column is in no frame.
+"""
 FOLDED = 16
-"""Columns of a terminal to which words are folded at most."""
+"""Width in terminal columns to which words are folded by default."""
 
 
 def written(value: object) -> str:
-    """A value as text: whole numbers with commas, texts made safe, what is not known as a dash."""
+    """Return a value as text: whole numbers with commas, texts made safe, a dash if not known."""
     if value is None:
         return UNKNOWN
     if isinstance(value, float):
@@ -30,39 +32,41 @@ def written(value: object) -> str:
 
 
 class Column(Struct, frozen=True):
-    """A column. What is not known is null in frames, never 0."""
+    """Column of a table. A value that is not known is null in frames, never 0."""
 
     name: str
-    """In frames and CSV; also in text, unless there is a `heading`."""
+    """Name in frames and CSV; also in tables of text if `heading` is empty."""
     value: Callable[[Any], object] | str = ""
-    """What stands in a row: a function of it, a path of attributes (``usage.input``), or its attribute `name`."""
+    """Value in a row: a function of the row, a path of attributes (``usage.input``); by default its attribute
+    `name`.
+    """
     text: Callable[[Any], str] = written
-    """How a value is written."""
+    """Function that writes a value as text."""
     right: bool = True
-    """Figures stand to the right, words to the left."""
+    """True if values are aligned to the right, as figures are; words are aligned to the left."""
     whole: bool = False
-    """Words that are not folded on a narrow screen: ids, so that they can be copied."""
+    """True if the words are not folded on a narrow screen: ids, so that they can be copied."""
     least: int = FOLDED
-    """Columns of a terminal to which its words are folded at most."""
+    """Width in terminal columns below which the words are not folded."""
     spare: int = 0
-    """Above 0: left out where the table would be too wide with it, the highest first."""
+    """Order in which columns are left out of a table that is too wide, the highest first; never if 0."""
     heading: str = ""
-    """In tables of text."""
+    """Heading in tables of text."""
     least_where: str = ""
-    """An attribute of rows: where it is above 0, a figure is the least that it can be, and `≥` stands before it."""
+    """Attribute of rows: if it is above 0, a figure is a lower bound and is written after `≥`."""
     where: str = ""
-    """An attribute of rows: the column is in tables of text where some row has it."""
+    """Attribute of rows: the column is in tables of text if some row has it."""
     csv: str = ""
-    """Its name in a tidy CSV; empty: it is not there."""
+    """Name in a tidy CSV; empty if the column is not in it."""
     type: ColumnType = ""
     null: bool = False
-    """Empty is not known, in frames."""
+    """True if an empty value means "not known" in frames."""
     words: str = ""
-    """What it means, in frames."""
+    """Description of the column in frames."""
     unit: str = ""
 
     def of(self, row: Any) -> Any:
-        """Its value in a row; ``None`` where the path to it ends early."""
+        """Return the column's value in a row; ``None`` if the path to it ends early."""
         if callable(self.value):
             return self.value(row)
         for part in (self.value or self.name).split("."):
@@ -70,48 +74,53 @@ class Column(Struct, frozen=True):
         return row
 
     def cell(self, row: Any) -> str:
-        """What is written of a row."""
+        """Return the column's value in a row as text."""
         mark = "≥ " if self.least_where and getattr(row, self.least_where) else ""
         return mark + self.text(self.of(row))
 
 
 class TextTable(Struct, frozen=True, kw_only=True):
-    """A table of text. Nothing in it is markup."""
+    """Table of text. No cell contains markup."""
 
     key: str
-    """What the table is of: ``scores``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices`` …"""
+    """Kind of table: ``scores``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices`` …"""
     scorer: str = ""
     title: str = ""
     about: str = ""
-    """What its headings mean."""
+    """Explanation of the headings."""
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
 
     @property
     def caption(self) -> str:
-        """The title with what the headings mean."""
+        """Return the title with the explanation of the headings."""
         return f"{self.title} ({self.about})" if self.about else self.title
 
 
 def words(name: str, value: Callable[[Any], object] | str = "", **more: Any) -> Column:
-    """A column of words, which stand to the left."""
+    """Return a column of words, which are aligned to the left."""
     return Column(name, value, right=False, **more)
 
 
 def table_of(key: str, rows: Iterable[Any], columns: Iterable[Column | None], **about: Any) -> TextTable:
-    """Rows as a table of text.
+    """Render rows as a table of text.
 
     Args:
-        key: what the table is of.
-        rows: of any kind: the columns read them.
-        columns: ``None``: none here; one with a `where` is drawn where some row has that.
-        about: what else a :class:`TextTable` says.
+        key: kind of the table.
+        rows: rows of any type that the columns can read.
+        columns: ``None`` is skipped; a column with a `where` is shown if some row has that attribute.
+        about: further fields of the :class:`TextTable`.
     """
-    made = list(rows)
-    shown = [
-        one for one in columns if one is not None and (not one.where or any(getattr(row, one.where) for row in made))
+    table_rows = list(rows)
+    visible = [
+        column
+        for column in columns
+        if column is not None and (not column.where or any(getattr(row, column.where) for row in table_rows))
     ]
-    cells = tuple(tuple(one.cell(row) for one in shown) for row in made)
+    cells = tuple(tuple(column.cell(row) for column in visible) for row in table_rows)
     return TextTable(
-        key=key, columns=tuple(replace(one, name=one.heading or one.name) for one in shown), rows=cells, **about
+        key=key,
+        columns=tuple(replace(column, name=column.heading or column.name) for column in visible),
+        rows=cells,
+        **about,
     )

@@ -1,5 +1,7 @@
-"""The console that everything is printed on: no text of a model, a file or a server moves its cursor; and a counter of
-what is done."""
+"""The console that everything is printed on, and a progress counter.
+
+No text of a model, a file or a server can move the cursor.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from ragrounds.tools.index.vector_events import BUILT
 
 
 class SafeConsole(Console):
-    """Writes control, formatting and zero-width characters out as ``<U+XXXX>``, whatever is drawn. What draws makes its
-    texts safe itself, so that columns have their widths; here is where one that was forgotten is caught."""
+    """Console that writes control, formatting and zero-width characters as ``<U+XXXX>``, whatever is rendered.
+
+    Renderers make their texts safe themselves, so that columns have their widths; this console catches forgotten ones.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is drawn, each safe to show."""
+        """Yield the segments of a renderable, each safe to show."""
         for segment in super().render(renderable, options):
             plain = segment.control or segment.text.isprintable()
             yield segment if plain else Segment(safe(segment.text), segment.style)
@@ -27,8 +31,11 @@ class SafeConsole(Console):
 
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
-    """Gives a function to report what is being done and how many are done (0: that is not counted). Shown only where
-    standard error is a terminal. What was built over vectors, with its recall, is shown at the end, everywhere."""
+    """Yield a function to report the current step and how many are done (0 if they are not counted).
+
+    The progress is shown only if standard error is a terminal. Indexes that were built over vectors are reported at the
+    end with their recall, on any output.
+    """
     console = SafeConsole(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -45,10 +52,10 @@ def counting() -> Iterator[Callable[[str, int], None]]:
     ):
         lines: list[TaskID] = []
 
-        def tell(what: str, done: int) -> None:
+        def tell(step: str, done: int) -> None:
             if not lines:
-                lines.append(bar.add_task(what, total=None, done=""))
-            bar.update(lines[0], description=what, done=f"{done:,}" if done else "")
+                lines.append(bar.add_task(step, total=None, done=""))
+            bar.update(lines[0], description=step, done=f"{done:,}" if done else "")
 
         yield tell
     for line in built:
@@ -57,7 +64,7 @@ def counting() -> Iterator[Callable[[str, int], None]]:
 
 @contextmanager
 def at_work(what: str) -> Iterator[None]:
-    """Shows on a terminal what is being done while the block lasts, in which nothing is printed."""
-    with counting() as tell:
-        tell(what, 0)
+    """Show the current step on a terminal while the block runs. The block must print nothing."""
+    with counting() as report:
+        report(what, 0)
         yield

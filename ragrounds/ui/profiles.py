@@ -12,7 +12,7 @@ from ragrounds.ui.text import safe
 
 
 def print_profile(profile: Profile, console: Console, *, whole: bool) -> None:
-    """Print a profile: its paper and the graphs that it sets; `whole`: every value with its source too."""
+    """Print a profile: its paper and the graphs that it sets; with `whole` also every value with its source."""
     console.print(Text(profile.name, style="bold"), Text(f"  {profile.summary}"), sep="\n")
     console.print(Text(f"  after {profile.paper}", style="dim"))
     if profile.code:
@@ -25,8 +25,8 @@ def print_profile(profile: Profile, console: Console, *, whole: bool) -> None:
     for graph, settings in profile.graphs.items():
         _print_settings(graph, settings, console)
     for family in profile.models:
-        of = f"models named {', '.join(family.names)}" if family.names else "any model"
-        _print_settings(of, {**family.sampling, **family.parameters}, console)
+        heading = f"models named {', '.join(family.names)}" if family.names else "any model"
+        _print_settings(heading, {**family.sampling, **family.parameters}, console)
     for remark in profile.open:
         console.print(Text(f"  open: {safe(remark)}"))
 

@@ -1,4 +1,4 @@
-"""What is about to be made, and what it may cost."""
+"""The projected cost and time of a run as text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ragrounds.ui.text import dollars, duration, one_line, tokens
 
 
 def projection_text(found: Projection) -> str:
-    """A projection in a few lines: every agent, and all together."""
+    """Return a projection in a few lines: every agent, and the total."""
     seen = min(agent.seen for agent in found.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
-        took = _took(agent)
-        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
+        expected = _amounts_text(agent)
+        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
     if len(found.agents) > 1:
-        lines.append(f"  together, if they share no call: {_took(found)}")
-    lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+        lines.append(f"  together, if they share no call: {_amounts_text(found)}")
+    lines.append(f"  time: {_interval_text(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if found.cost is not None and found.cost.value:
@@ -26,25 +26,27 @@ def projection_text(found: Projection) -> str:
 
 
 def dollars_span(cost: ProjectedSum) -> str:
-    """Dollars with their interval."""
-    return _span(cost, dollars)
+    """Return dollars with their interval."""
+    return _interval_text(cost, dollars)
 
 
 def duration_span(seconds: ProjectedSum) -> str:
-    """Time with its interval."""
-    return _span(seconds, duration)
+    """Return a duration with its interval."""
+    return _interval_text(seconds, duration)
 
 
-def _took(found: AgentProjection | Projection) -> str:
-    said = [f"{found.model_calls.value:,.0f} model calls"]
-    said += [f"{found.searches.value:,.0f} searches"] if found.searches.value else []
-    said.append("tokens not known" if found.tokens is None else f"{_span(found.tokens, tokens)} tokens")
-    said.append("cost not known" if found.cost is None else _span(found.cost, dollars))
-    return ", ".join(said)
+def _amounts_text(projection: AgentProjection | Projection) -> str:
+    parts = [f"{projection.model_calls.value:,.0f} model calls"]
+    parts += [f"{projection.searches.value:,.0f} searches"] if projection.searches.value else []
+    parts.append(
+        "tokens not known" if projection.tokens is None else f"{_interval_text(projection.tokens, tokens)} tokens"
+    )
+    parts.append("cost not known" if projection.cost is None else _interval_text(projection.cost, dollars))
+    return ", ".join(parts)
 
 
-def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
-    if found.low is None or found.high is None:
-        return written(found.value)
-    low, value, high = written(found.low), written(found.value), written(found.high)
+def _interval_text(projected: ProjectedSum, write: Callable[[float], str]) -> str:
+    if projected.low is None or projected.high is None:
+        return write(projected.value)
+    low, value, high = write(projected.low), write(projected.value), write(projected.high)
     return value if low == high else f"{value} ({low} to {high})"

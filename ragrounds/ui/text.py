@@ -13,80 +13,80 @@ from typing import Literal
 from ragrounds.base.text import safe as safe
 
 UNKNOWN = "-"
-"""What is written where a figure is not known."""
+"""Text that is written if a figure is not known."""
 TOO_FEW = "too few"
-"""What is written in place of an interval where the data do not allow one."""
+"""Text that is written if there are too few data for an interval."""
 
 
 def one_line(text: str, longest: int = 80) -> str:
-    """`text` as one safe line of at most `longest` columns."""
+    """Return `text` as one safe line of at most `longest` columns."""
     flat = safe(" ".join(text.split()))
     width = 0
-    kept: list[str] = []
+    letters: list[str] = []
     for letter in flat:
         width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         if width > longest - 1:
-            return "".join(kept) + "…"
-        kept.append(letter)
+            return "".join(letters) + "…"
+        letters.append(letter)
     return flat
 
 
 def figure_text(value: float, form: str) -> str:
-    """A number in a format of Python's, where what is rounded to 0 has no minus: ``0.00`` and never ``-0.00``."""
+    """Format a number with a Python format spec. A value that rounds to 0 gets no minus: ``0.00``, never ``-0.00``."""
     text = format(value, form)
     return format(0.0, form) if text.startswith("-") and not any(digit in text for digit in "123456789") else text
 
 
 def number_of(number: int, noun: str) -> str:
-    """How many of something, with the noun in the right number: ``1 call``, ``2,000 calls``, ``3 queries``."""
+    """Return a count with its noun in singular or plural: ``1 call``, ``2,000 calls``, ``3 queries``."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
 def plural(noun: str) -> str:
-    """A regular English noun as its plural: ``matches``, ``queries``, ``days``."""
+    """Return the plural of a regular English noun: ``matches``, ``queries``, ``days``."""
     if noun.endswith(("ch", "sh", "s", "x")):
         return f"{noun}es"
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
 
 
 def joined_words(words: Sequence[str], last: str = "and") -> str:
-    """Words as an English list: ``a``, ``a and b``, ``a, b and c``.
+    """Join words to an English list: ``a``, ``a and b``, ``a, b and c``.
 
     Args:
-        words: any number.
-        last: the word before the last of them.
+        words: any number of words.
+        last: the conjunction before the last word.
     """
     return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else ""]))
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share as a number of percent, without the sign."""
+    """Return a share in percent, without the sign."""
     return UNKNOWN if value is None else figure_text(100 * value, f".{digits}f")
 
 
 def in_scale(value: float | None, unit: str, digits: int = 2) -> str:
-    """A score as every table writes it: a share as a number of percent, another unit as it is."""
+    """Return a score as every table writes it: a share in percent, any other unit unchanged."""
     return percent(value, digits) if unit == "percent" or value is None else figure_text(value, ".4g")
 
 
 def points(value: float | None, digits: int = 2) -> str:
-    """A difference of shares in percentage points, with its sign."""
+    """Return a difference of shares in percentage points, with its sign."""
     return UNKNOWN if value is None else figure_text(100 * value, f"+.{digits}f")
 
 
 def difference_text(value: float | None, unit: str, digits: int = 2) -> str:
-    """A difference of scores with its sign: of shares in percentage points, of another unit as it is."""
+    """Return a difference of scores with its sign: shares in percentage points, any other unit unchanged."""
     return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
 
 
 def ends(low: float | None, high: float | None, unit: str = "percent", digits: int = 1, *, signed: bool = False) -> str:
-    """The ends of an interval: of shares in percent, of another unit as they are; that there are too few data for it.
+    """Return the ends of an interval as text: shares in percent, any other unit unchanged; "too few" if there is none.
 
     Args:
-        low, high: ``None``: there is no interval.
-        unit: of the scorer.
-        digits: of percents.
-        signed: of a difference.
+        low, high: ``None`` if there is no interval.
+        unit: the scorer's unit.
+        digits: decimals of percentages.
+        signed: True for the interval of a difference.
     """
     if low is None or high is None:
         return TOO_FEW
@@ -95,7 +95,7 @@ def ends(low: float | None, high: float | None, unit: str = "percent", digits: i
 
 
 def dollars(value: float | None) -> str:
-    """Dollars with their sign; small sums keep two significant digits, as ``$0.0012``; ``None`` is *unknown*."""
+    """Return dollars with their sign; small sums keep two significant digits, as ``$0.0012``; ``None`` is *unknown*."""
     if value is None:
         return "unknown"
     if value < 0:
@@ -108,28 +108,31 @@ def dollars(value: float | None) -> str:
 
 
 def tokens(value: float | None) -> str:
-    """A number of tokens, shortened to thousands, millions or thousand millions: ``831``, ``12.3 k``, ``1.2 M``, ``4.0
-    G``."""
+    """Return a number of tokens, shortened to thousands, millions or billions: ``831``, ``12.3 k``, ``1.2 M``, ``4.0
+    G``.
+    """
     if value is None:
         return UNKNOWN
-    return _shortened(value, 1000, ("", "k", "M", "G"))
+    return _with_unit_prefix(value, 1000, ("", "k", "M", "G"))
 
 
 def size(count: float | None) -> str:
-    """A number of bytes: ``831 B``, ``12.3 kB``, ``1.2 MB``, ``4.0 GB``."""
-    return UNKNOWN if count is None else _shortened(count, 1000, ("B", "kB", "MB", "GB"))
+    """Return a number of bytes: ``831 B``, ``12.3 kB``, ``1.2 MB``, ``4.0 GB``."""
+    return UNKNOWN if count is None else _with_unit_prefix(count, 1000, ("B", "kB", "MB", "GB"))
 
 
-def _shortened(value: float, step: int, units: Sequence[str]) -> str:
-    place = 0
-    # What would be rounded to 1000.0 of a unit is 1.0 of the next.
-    while place < len(units) - 1 and value >= (step - 0.05 if place else step - 0.5):
-        value, place = value / step, place + 1
-    return f"{value:.{1 if place else 0}f} {units[place]}".rstrip()
+def _with_unit_prefix(value: float, step: int, units: Sequence[str]) -> str:
+    power = 0
+    # A value that would be rounded to 1000.0 of a unit is written as 1.0 of the next.
+    while power < len(units) - 1 and value >= (step - 0.05 if power else step - 0.5):
+        value, power = value / step, power + 1
+    return f"{value:.{1 if power else 0}f} {units[power]}".rstrip()
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: ``5 ms``, ``1.2 s``, ``12 s``, ``2 min 05 s``, ``1 h 02 min``, ``3 d 04 h``."""
+    """Return seconds in the usual units: ``5 ms``, ``1.2 s``, ``12 s``, ``2 min 05 s``, ``1 h 02 min``, ``3 d 04
+    h``.
+    """
     if seconds is None:
         return UNKNOWN
     if seconds < 0:
@@ -152,7 +155,7 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago something was, in its largest unit: ``now``, ``3 min``, ``5 h``, ``12 d``, ``4 mo``, ``2 y``."""
+    """Return the time since a moment in its largest unit: ``now``, ``3 min``, ``5 h``, ``12 d``, ``4 mo``, ``2 y``."""
     for length, unit in ((31_557_600, "y"), (2_629_800, "mo"), (86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -160,14 +163,14 @@ def age(seconds: float) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p value with four decimals, or that it is smaller."""
+    """Return a p value with four decimals, or ``<0.0001``."""
     if value is None:
         return UNKNOWN
     return "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def in_unit(value: float, unit: Literal["number", "dollars", "seconds", "tokens"]) -> str:
-    """A figure in its unit, as the ticks of an axis are written."""
+    """Return a figure in its unit, as the ticks of an axis are written."""
     match unit:
         case "dollars":
             return dollars(value)

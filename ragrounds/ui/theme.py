@@ -1,14 +1,14 @@
-"""The colours of every page and picture: light, dark where the reader's screen is, and light on paper.
+"""The colours of every page and picture: light, dark on a dark screen, and light on paper.
 
-``theme.css`` holds them as CSS custom properties, and nothing else: pages take it as it is, and pictures that stand by
-themselves take the colours out of it.
+``theme.css`` holds them as CSS custom properties, and nothing else: pages include it unchanged, and standalone pictures
+take the colours from it.
 
-| name | of what |
+| name | used for |
 |---|---|
-| ``back``, ``soft``, ``mark`` | the page; what stands apart on it; what is marked |
+| ``back``, ``soft``, ``mark`` | the page; raised areas on it; highlighted text |
 | ``ink``, ``dim``, ``good``, ``bad``, ``accent`` | text, links: contrast of 4.5 and more on these three |
-| ``edge`` | borders of what can be used: contrast of 3 and more |
-| ``line`` | rules between lines and grids, which say nothing by themselves |
+| ``edge`` | borders of controls: contrast of 3 and more |
+| ``line`` | rules between lines and grids, which carry no information |
 | ``series-1`` … ``series-8`` | shapes and their names: contrast of 4.5 and more on the page and on ``soft`` |
 """
 
@@ -23,18 +23,18 @@ from typing import Literal
 
 Theme = Literal["light", "dark"]
 SERIES = 8
-"""Colours for series."""
+"""Number of colours for series."""
 
 
 @cache
 def theme_style() -> str:
-    """The custom properties as CSS, for a page."""
+    """Return the custom properties as CSS, for a page."""
     return (files(__package__) / "theme.css").read_text(encoding="utf-8").strip()
 
 
 @cache
 def palette(dark: bool = False) -> Mapping[str, str]:
-    """Name → colour as ``#rrggbb``, of the light theme or the dark one.
+    """Return the colours of the light or the dark theme by name, as ``#rrggbb``.
 
     palette()["series-1"]
     """
@@ -43,19 +43,22 @@ def palette(dark: bool = False) -> Mapping[str, str]:
 
 
 def series_name(index: int) -> str:
-    """The name of the colour of a series, from 0 on; after the last the first again."""
+    """Return the name of a series' colour, counted from 0; the colours repeat after the last."""
     return f"series-{index % SERIES + 1}"
 
 
-_MIDDLE = ("#4a82c9", "#c0711f", "#2f8f5e", "#a566c9", "#d8594f", "#1f8f99", "#8f7d2a", "#7b8794")
+_NOTEBOOK_SERIES = ("#4a82c9", "#c0711f", "#2f8f5e", "#a566c9", "#d8594f", "#1f8f99", "#8f7d2a", "#7b8794")
 
 
 def notebook_colours() -> Mapping[str, str]:
-    """Name → colour for a part of somebody else's page, which may be light or dark: text in the page's own colour, and
-    series in colours whose contrast is 3 and more on white and on black pages alike."""
+    """Return colours by name for a part of a foreign page, which may be light or dark.
+
+    Text has the page's own colour. The colours of series have a contrast of 3 and more on white and on black pages
+    alike.
+    """
     ground = "var(--jp-layout-color0,var(--vscode-editor-background,Canvas))"
     plain = {
         "back": ground, "ink": "currentColor", "dim": "currentColor",
         "line": "rgba(128,128,128,.35)", "edge": "rgba(128,128,128,.9)",
     }  # fmt: skip
-    return MappingProxyType(plain | {series_name(index): colour for index, colour in enumerate(_MIDDLE)})
+    return MappingProxyType(plain | {series_name(index): colour for index, colour in enumerate(_NOTEBOOK_SERIES)})

@@ -1,1 +1,1 @@
-"""Pictures drawn from data, as SVG and in a terminal; the cost–accuracy plot first."""
+"""Pictures of data as SVG and in a terminal; the cost–accuracy plot first."""

@@ -1,7 +1,7 @@
-"""Pictures as SVG: a file of its own, or a part of a page. Plain shapes, no script, no font from outside.
+"""Pictures as SVG: a separate file, or a part of a page. Plain shapes, no script, no external font.
 
-Colours are those of the theme, by class: on a page its custom properties, in a picture that stands by itself the
-colours themselves. Series differ in dash beside their colour.
+Colours are those of the theme, by class: custom properties on a page, literal colours in a standalone picture. Series
+differ in dash as well as in colour.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ragrounds.ui.text import in_unit, safe
 from ragrounds.ui.theme import SERIES, Theme, palette
 
 WIDE = 720.0
-"""Of pictures."""
-_LEAST = 560
+"""Width of pictures."""
+_MIN_WIDTH = 560
 """Width below which a picture on a page is not shrunk: there the page scrolls it."""
-_EDGE = 10.0
-"""Room around what stands by itself."""
-_LETTER = 7.0
-"""How wide a letter is at most on average, in whatever font the host has; of a bold title a little more."""
+_MARGIN = 10.0
+"""Margin around a standalone picture."""
+_LETTER_WIDTH = 7.0
+"""Upper bound of a letter's average width, in any font of the host; letters of a bold title are a little wider."""
 _LINE, _ROW, _PLANE = 15.0, 24.0, 300.0
-"""Heights of a line of text, of a row, of the part in which points stand."""
-_APART = 0.01
-"""Of the axis: what is nearer to a mark is not seen beside it."""
-_SPOKEN = 12
-"""Figures that a picture's description says; its table has all."""
-_BESIDE = 5.0
-"""Between points of several series at one place."""
+"""Heights of a line of text, of a row, and of the area of the points."""
+_MIN_DISTANCE = 0.01
+"""Share of the axis within which a value cannot be distinguished from its mark."""
+_DESCRIBED_FIGURES = 12
+"""Number of figures in a picture's description; its table has all."""
+_SERIES_SHIFT = 5.0
+"""Distance between points of several series with the same position."""
 _DASHES = ("", "7 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4", "6 2 2 2")
 _STYLE = (
     'text{font:12px Helvetica,Arial,"Liberation Sans",sans-serif;fill:var(--ink)}'
@@ -52,36 +52,41 @@ _STYLE = (
 
 
 def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", width: float = WIDE) -> str:
-    """The picture as SVG.
+    """Return the picture as SVG.
 
     Args:
-        picture: what to draw.
-        standalone: a whole document with its colours; else a part of an HTML page that has
+        picture: picture to render.
+        standalone: True for a whole document with its colours; else a part of an HTML page that has
             :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`.
-        theme: the colours of a document.
-        width: of it.
+        theme: colours of a document.
+        width: width of the document.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
-    edge = _EDGE if standalone else 0.0
+    edge = _MARGIN if standalone else 0.0
     drawing = _Drawing(picture, width - 2 * edge)
-    body, height, said = "".join(drawing.parts), round(drawing.bottom + 8 + 2 * edge), escape(description(picture))
-    size = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{said}"'
+    body, height, label = "".join(drawing.parts), round(drawing.bottom + 8 + 2 * edge), escape(description(picture))
+    size = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}"'
     if not standalone:
         return f'<svg {size} class="picture">{body}</svg>'
     colours = palette(theme == "dark")
-    style = re.sub(r"var\(--([a-z0-9-]+)\)", lambda found: colours[found[1]], _STYLE + ".ground{fill:var(--back)}")
+    style = re.sub(
+        r"var\(--([a-z0-9-]+)\)",
+        lambda property_match: colours[property_match[1]],
+        _STYLE + ".ground{fill:var(--back)}",
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" {size}><title>{said}</title>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" {size}><title>{label}</title>'
         f'<style>{style}</style><rect class="ground" width="100%" height="100%"/>'
         f'<g transform="translate({edge:g} {edge:g})">{body}</g></svg>'
     )
 
 
 def page_picture(picture: Picture, width: float = WIDE) -> str:
-    """The picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`; a
-    screen that is too narrow for it scrolls it.
+    """Return the picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`.
+
+    A screen that is too narrow for it scrolls it.
 
     Raises:
         UserError: nothing in the picture has a value.
@@ -90,37 +95,42 @@ def page_picture(picture: Picture, width: float = WIDE) -> str:
 
 
 def picture_style() -> str:
-    """The style of pictures, for a page that draws them as its parts and has the theme's properties."""
+    """Return the style of pictures, for a page that contains them and has the theme's properties."""
     scoped = "".join(f".picture {rule}}}" for rule in _STYLE.split("}") if rule)
-    return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{WIDE:g}px;min-width:{_LEAST}px}}"
+    return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{WIDE:g}px;min-width:{_MIN_WIDTH}px}}"
 
 
 def description(picture: Picture) -> str:
-    """What a picture shows, in words: its title and its first figures."""
-    said = [f"{mark.group} {mark.name} {mark_text(picture, mark)}".strip() for mark in picture.marks[:_SPOKEN]]
-    more = f"; and {len(picture.marks) - _SPOKEN:,} more" if len(picture.marks) > _SPOKEN else ""
-    return safe(f"{picture.title}: {'; '.join(said)}{more}")
+    """Return a description of a picture in words: its title and its first figures."""
+    figures = [
+        f"{mark.group} {mark.name} {mark_text(picture, mark)}".strip() for mark in picture.marks[:_DESCRIBED_FIGURES]
+    ]
+    more = f"; and {len(picture.marks) - _DESCRIBED_FIGURES:,} more" if len(picture.marks) > _DESCRIBED_FIGURES else ""
+    return safe(f"{picture.title}: {'; '.join(figures)}{more}")
 
 
 def text_width(text: str) -> float:
-    """How wide a line of text is, about and at most."""
-    return _LETTER * sum(1.8 if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
+    """Return an upper estimate of the width of a line of text."""
+    return _LETTER_WIDTH * sum(1.8 if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
 
 
 def shortened(text: str, width: float) -> str:
-    """The text on one safe line of this width; what is too long loses its middle, since names differ at their ends."""
+    """Return the text on one safe line of this width.
+
+    A text that is too long loses its middle, since names differ at their ends.
+    """
     flat = safe(" ".join(text.split()))
-    kept = len(flat)
-    while kept and text_width(flat if kept == len(flat) else flat[:kept] + "…") > width:
-        kept -= 1
-    if kept == len(flat):
+    length = len(flat)
+    while length and text_width(flat if length == len(flat) else flat[:length] + "…") > width:
+        length -= 1
+    if length == len(flat):
         return flat
-    front = (kept + 1) // 2
-    return f"{flat[:front]}…{flat[len(flat) - kept + front :]}"
+    front = (length + 1) // 2
+    return f"{flat[:front]}…{flat[len(flat) - length + front :]}"
 
 
 def wrapped(text: str, width: float) -> list[str]:
-    """The text on lines of this width, broken between words."""
+    """Return the text on lines of this width, broken between words."""
     lines: list[str] = []
     for word in safe(text).split():
         if lines and text_width(f"{lines[-1]} {word}") <= width:
@@ -131,50 +141,50 @@ def wrapped(text: str, width: float) -> list[str]:
 
 
 class _Drawing:
-    """A picture's shapes, from the top down; `bottom` is where the last of them ends."""
+    """Shapes of a picture, from the top down; `bottom` is the lower end of the last shape."""
 
     def __init__(self, picture: Picture, width: float) -> None:
         self.picture, self.width, self.bottom = picture, width, 0.0
         self.parts: list[str] = []
         self.values = value_axis(picture)
         self.left, self.right = 0.0, width
-        self._say(picture.title, "title")
-        unnamed = self._points() if picture.points else self._rows()
-        self._legend()
+        self._add_lines(picture.title, "title")
+        unnamed = self._add_points() if picture.points else self._add_rows()
+        self._add_legend()
         for words in [*said_below(picture), *unnamed]:
-            self._say(words, "quiet")
+            self._add_lines(words, "quiet")
 
-    def _say(self, words: str, kind: str) -> None:
-        for one in wrapped(words, self.width * 0.9):
+    def _add_lines(self, words: str, kind: str) -> None:
+        for line in wrapped(words, self.width * 0.9):
             self.bottom += _LINE
-            self.parts.append(_text(0, self.bottom, one, kind))
+            self.parts.append(_text(0, self.bottom, line, kind))
 
-    def _x(self, axis: Axis, value: float) -> float:
+    def _x_of(self, axis: Axis, value: float) -> float:
         return round(self.left + axis.place(value) * (self.right - self.left), 1)
 
-    def _below(self, axis: Axis, ticks: Sequence[str], words: str, top: float) -> None:
-        """The axis at the bottom: its grid up to `top`, what stands at the ticks that have room, its words."""
+    def _add_axis(self, axis: Axis, ticks: Sequence[str], words: str, top: float) -> None:
+        """Add the axis at the bottom: its grid up to `top`, the labels of the ticks that have room, and its title."""
         free = -100.0
-        for tick, said in zip(axis.ticks, ticks, strict=True):
-            x, half = self._x(axis, tick), text_width(said) / 2
+        for tick, label in zip(axis.ticks, ticks, strict=True):
+            x, half = self._x_of(axis, tick), text_width(label) / 2
             self.parts.append(_line("grid", x, top, x, self.bottom))
             if x - half >= free:
-                self.parts.append(_text(self._inside(x, said), self.bottom + 16, said, anchor="middle"))
+                self.parts.append(_text(self._move_inside(x, label), self.bottom + 16, label, anchor="middle"))
                 free = x + half + 6
         self.parts.append(_line("axis", self.left, self.bottom, self.right, self.bottom))
         self.bottom += 20
-        for one in wrapped(words, self.width):
+        for line in wrapped(words, self.width):
             self.bottom += _LINE
             self.parts.append(
-                _text(self._inside((self.left + self.right) / 2, one), self.bottom, one, "quiet", "middle")
+                _text(self._move_inside((self.left + self.right) / 2, line), self.bottom, line, "quiet", "middle")
             )
 
-    def _inside(self, middle: float, words: str) -> float:
-        """Where the middle of words stands, so that they are inside the picture."""
+    def _move_inside(self, middle: float, words: str) -> float:
+        """Return the position of the middle of a text, moved so that the text is inside the picture."""
         half = text_width(words) / 2
         return min(max(middle, half), self.width - half)
 
-    def _legend(self) -> None:
+    def _add_legend(self) -> None:
         picture, groups = self.picture, {mark.group for mark in self.picture.marks if mark.group and mark.x is not None}
         entries = []
         for full, words in meanings(picture):
@@ -182,80 +192,80 @@ class _Drawing:
             entries.append((_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(kind, 8, 0), words))
         for name, index in series(picture).items():
             if name in groups:
-                entries.append((_joined(index, [(-6, 0), (22, 0)]) + _mark(f"f{index % SERIES + 1}", 8, 0), name))
-        if any(self._open(mark) for mark in picture.marks):
+                entries.append((_polyline(index, [(-6, 0), (22, 0)]) + _mark(f"f{index % SERIES + 1}", 8, 0), name))
+        if any(self._has_open_share(mark) for mark in picture.marks):
             entries.append((_line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
         x, y = 6.0, self.bottom + 16
         for shape, words in entries:
-            said = shortened(words, self.width - 40)
-            if x > 6 and x + text_width(said) + 30 > self.width:
+            label = shortened(words, self.width - 40)
+            if x > 6 and x + text_width(label) + 30 > self.width:
                 x, y = 6.0, y + 18
-            self.parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{_text(28, 4, said)}</g>')
-            x, self.bottom = x + text_width(said) + 46, y + 8
+            self.parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{_text(28, 4, label)}</g>')
+            x, self.bottom = x + text_width(label) + 46, y + 8
 
-    def _open(self, mark: Mark) -> bool:
-        """Whether what open attempts could still make of a figure is seen beside it."""
+    def _has_open_share(self, mark: Mark) -> bool:
+        """Return True if the figure that open attempts could still lead to is visible next to the mark."""
         if mark.best is None or mark.value is None:
             return False
-        return self.values.place(mark.best) - self.values.place(mark.value) > _APART
+        return self.values.place(mark.best) - self.values.place(mark.value) > _MIN_DISTANCE
 
-    def _rows(self) -> list[str]:
-        """A row for each mark, names to the left, figures to the right, those of one group under its name."""
+    def _add_rows(self) -> list[str]:
+        """Add a row for each mark: names at the left, figures at the right, the marks of a group under its name."""
         picture, width = self.picture, self.width
         figures = [mark_text(picture, mark) for mark in picture.marks]
         names = min(max(text_width(safe(mark.name)) for mark in picture.marks), width * 0.34)
         room = min(max(map(text_width, figures)), width * 0.5)
         self.left, self.right = names + 16, width - room - 14
-        colours = {group: at for at, group in enumerate(dict.fromkeys(mark.group for mark in picture.marks))}
-        top, group, drawn = self.bottom + 8, "", []
+        colours = {group: index for index, group in enumerate(dict.fromkeys(mark.group for mark in picture.marks))}
+        top, group, shapes = self.bottom + 8, "", []
         self.bottom = top
         for mark, figure in zip(picture.marks, figures, strict=True):
             if mark.group and mark.group != group:
-                drawn.append(_text(0, self.bottom + 19, shortened(mark.group, width * 0.9), "strong over"))
+                shapes.append(_text(0, self.bottom + 19, shortened(mark.group, width * 0.9), "strong over"))
                 self.bottom += _ROW
             group, y = mark.group, self.bottom + _ROW / 2
             name = shortened(mark.name, names)
-            written = _text(names + 4, y + 4, name, anchor="end")
-            drawn.append(written if name == safe(mark.name) else _titled(mark.name, written))
-            drawn.append(_text(width - room, y + 4, shortened(figure, room)))
+            label = _text(names + 4, y + 4, name, anchor="end")
+            shapes.append(label if name == safe(mark.name) else _with_tooltip(mark.name, label))
+            shapes.append(_text(width - room, y + 4, shortened(figure, room)))
             if mark.value is not None:
                 shape = self._bar(mark, colours[group], y) if picture.bars else self._interval(mark, y)
-                drawn.append(_titled(f"{mark.name}: {figure}", shape))
+                shapes.append(_with_tooltip(f"{mark.name}: {figure}", shape))
             self.bottom += _ROW
         if picture.reference is not None:
-            x = self._x(self.values, picture.reference)
-            drawn.insert(0, _line("reference", x, top, x, self.bottom))
-        for low, high in [[self._x(self.values, end) for end in picture.band]] if picture.band else ():
-            drawn.insert(0, f'<path fill="var(--line)" d="M{low:g} {top:g}H{high:g}V{self.bottom:g}H{low:g}"/>')
-        self._below(self.values, tick_texts(picture, self.values), picture.words, top)
-        self.parts += drawn
+            x = self._x_of(self.values, picture.reference)
+            shapes.insert(0, _line("reference", x, top, x, self.bottom))
+        for low, high in [[self._x_of(self.values, end) for end in picture.band]] if picture.band else ():
+            shapes.insert(0, f'<path fill="var(--line)" d="M{low:g} {top:g}H{high:g}V{self.bottom:g}H{low:g}"/>')
+        self._add_axis(self.values, tick_texts(picture, self.values), picture.words, top)
+        self.parts += shapes
         return []
 
     def _bar(self, mark: Mark, colour: int, y: float) -> str:
-        end = self._x(self.values, mark.value or 0.0)
+        end = self._x_of(self.values, mark.value or 0.0)
         left, number = self.left, colour % SERIES + 1
         shape = f'<rect class="f{number}" x="{left:g}" y="{y - 7:g}" width="{round(end - left, 1):g}" height="14"/>'
         if mark.low is None or mark.high is None:
             return shape
-        low, high = self._x(self.values, mark.low), self._x(self.values, mark.high)
-        return shape + _line("halo", low, y, high, y) + _capped((low, y), (high, y))
+        low, high = self._x_of(self.values, mark.low), self._x_of(self.values, mark.high)
+        return shape + _line("halo", low, y, high, y) + _capped_line((low, y), (high, y))
 
     def _interval(self, mark: Mark, y: float) -> str:
-        x, shape = self._x(self.values, mark.value or 0.0), ""
-        if mark.best is not None and self._open(mark):
-            # Below the interval, which it may not leave.
-            best = self._x(self.values, mark.best)
+        x, shape = self._x_of(self.values, mark.value or 0.0), ""
+        if mark.best is not None and self._has_open_share(mark):
+            # Below the interval, since the open share may lie completely inside it.
+            best = self._x_of(self.values, mark.best)
             shape += _line("open", x, y + 7, best, y + 7) + _line("span", best, y + 4, best, y + 10)
         if mark.low is not None or mark.high is not None:
             # A side without a bound reaches the edge.
-            low = None if mark.low is None else self._x(self.values, mark.low)
-            high = None if mark.high is None else self._x(self.values, mark.high)
+            low = None if mark.low is None else self._x_of(self.values, mark.low)
+            high = None if mark.high is None else self._x_of(self.values, mark.high)
             shape += _line("span", self.left if low is None else low, y, self.right if high is None else high, y)
             shape += "".join(_line("span", end, y - 4, end, y + 4) for end in (low, high) if end is not None)
         return shape + _mark("f1" if mark.full else "hollow l1", x, y)
 
-    def _points(self) -> list[str]:
-        """Points in a frame; gives a sentence that names those that have no room for it."""
+    def _add_points(self) -> list[str]:
+        """Add points in a frame and return a sentence that names the points without room for a name."""
         picture, across, up = self.picture, across_axis(self.picture), self.values
         ticks, numbers = tick_texts(picture, up), series(picture)
         top, bottom = self.bottom + 8, self.bottom + _PLANE
@@ -265,19 +275,19 @@ class _Drawing:
             return round(bottom - up.place(value) * (bottom - top), 1)
 
         groups = list(dict.fromkeys(mark.group for mark in picture.marks if mark.group))
-        apart = 0.0 if across.logarithmic else min(_BESIDE, 24.0 / max(1, len(groups)))
+        shift = 0.0 if across.logarithmic else min(_SERIES_SHIFT, 24.0 / max(1, len(groups)))
 
         def left(mark: Mark, x: float) -> float:
-            """Where a point stands across: those of several series do not hide each other."""
-            moved = (groups.index(mark.group) - (len(groups) - 1) / 2) * apart if mark.group else 0.0
-            return self._x(across, x) + moved
+            """Return the horizontal position of a point: points of several series do not hide each other."""
+            moved = (groups.index(mark.group) - (len(groups) - 1) / 2) * shift if mark.group else 0.0
+            return self._x_of(across, x) + moved
 
         self.bottom = bottom
         scale = ", logarithmic" if across.logarithmic else ""
-        self._below(across, [in_unit(tick, picture.x_unit) for tick in across.ticks], f"{picture.x}{scale}", top)
-        for tick, said in zip(up.ticks, ticks, strict=True):
+        self._add_axis(across, [in_unit(tick, picture.x_unit) for tick in across.ticks], f"{picture.x}{scale}", top)
+        for tick, label in zip(up.ticks, ticks, strict=True):
             self.parts.append(_line("grid", self.left, height(tick), self.right, height(tick)))
-            self.parts.append(_text(self.left - 6, height(tick) + 4, said, anchor="end"))
+            self.parts.append(_text(self.left - 6, height(tick) + 4, label, anchor="end"))
         words = escape(shortened(picture.words, bottom - top))
         turned = f'transform="translate(12 {(top + bottom) / 2:g}) rotate(-90)"'
         self.parts.append(f'<text {turned} class="quiet" text-anchor="middle">{words}</text>')
@@ -291,51 +301,53 @@ class _Drawing:
             frame=(self.left + 2, top - 4, self.right + 10, bottom - 2),
         )
         if picture.steps:
-            corners = steps([one.at for one in points if one.mark.full], self.right)
+            corners = steps([point.at for point in points if point.mark.full], self.right)
             self.parts.append(f'<path class="step" d="M{"L".join(f"{x:g} {y:g}" for x, y in corners)}"/>')
         for group in groups:
-            self.parts.append(_joined(numbers[group], [one.at for one in points if one.mark.group == group]))
+            self.parts.append(_polyline(numbers[group], [point.at for point in points if point.mark.group == group]))
         names, key = list[str](), list[str]()
-        for one in points:
-            mark, (x, y), box = one.mark, one.at, one.box
-            number, said = "" if one.colour is None else f"{one.colour % SERIES + 1}", mark_text(picture, mark, 2)
-            hint = f"{mark.group or mark.name}: {said}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
-            size = 5.0 if mark.group or box else 8.0 if one.number else 2.5
-            self.parts += [_capped(*ends, f"span l{number}" if number else "span pale") for ends in one.bars]
-            self.parts.append(_titled(hint, _mark(f"f{number}" if number else "pale", x, y, size)))
+        for point in points:
+            mark, (x, y), box = point.mark, point.at, point.box
+            number, label = "" if point.colour is None else f"{point.colour % SERIES + 1}", mark_text(picture, mark, 2)
+            hint = f"{mark.group or mark.name}: {label}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
+            size = 5.0 if mark.group or box else 8.0 if point.number else 2.5
+            self.parts += [_capped_line(*ends, f"span l{number}" if number else "span pale") for ends in point.bars]
+            self.parts.append(_with_tooltip(hint, _mark(f"f{number}" if number else "pale", x, y, size)))
             if box:
-                # On the side of its point, so that the name is there in any font.
+                # Anchored at the side of its point, so that the name is there in any font.
                 right, on_left = box[0] >= x - 1, box[2] <= x + 1
-                at, anchor = (box[0], "") if right else (box[2], "end") if on_left else (sum(box[::2]) / 2, "middle")
-                written = _text(
-                    at, box[3] - 3.5, one.name, f"strong over f{number}" if number else "quiet over", anchor
+                text_x, anchor = (
+                    (box[0], "") if right else (box[2], "end") if on_left else (sum(box[::2]) / 2, "middle")
                 )
-                names.append(written if one.name == safe(mark.name) else _titled(mark.name, written))
-            elif one.name:
-                names.append(_text(x, y + 3.5, one.number, "number" if number else "number quiet", "middle"))
-                key.append(f"{one.number} {safe(mark.name)} {value_text(picture, mark.value)}".lstrip())
+                text = _text(
+                    text_x, box[3] - 3.5, point.name, f"strong over f{number}" if number else "quiet over", anchor
+                )
+                names.append(text if point.name == safe(mark.name) else _with_tooltip(mark.name, text))
+            elif point.name:
+                names.append(_text(x, y + 3.5, point.number, "number" if number else "number quiet", "middle"))
+                key.append(f"{point.number} {safe(mark.name)} {value_text(picture, mark.value)}".lstrip())
         self.parts += names
         return ["; ".join(key)] if key else []
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
-    chosen = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    return f'<text x="{round(x, 1):g}" y="{round(y, 1):g}"{chosen}>{escape(safe(words))}</text>'
+    attributes = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
+    return f'<text x="{round(x, 1):g}" y="{round(y, 1):g}"{attributes}>{escape(safe(words))}</text>'
 
 
 def _line(kind: str, left: float, top: float, right: float, bottom: float) -> str:
     return f'<path class="{kind}" d="M{left:g} {top:g}L{right:g} {bottom:g}"/>'
 
 
-def _capped(start: Spot, to: Spot, kind: str = "span") -> str:
-    """An interval, upright or level."""
+def _capped_line(start: Spot, to: Spot, kind: str = "span") -> str:
+    """Return an interval, upright or level."""
     (x, y), (end, above) = start, to
     cap = "m0 -4v8" if x < end else "m-4 0h8"
     return f'<path class="{kind}" d="M{x:g} {y:g}L{end:g} {above:g}M{x:g} {y:g}{cap}M{end:g} {above:g}{cap}"/>'
 
 
-def _titled(hint: str, body: str) -> str:
-    """Shapes with what a pointer that rests on them shows."""
+def _with_tooltip(hint: str, body: str) -> str:
+    """Return shapes with a tooltip."""
     return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
 
 
@@ -343,7 +355,7 @@ def _mark(kind: str, x: float, y: float, size: float = 5.0) -> str:
     return f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{size:g}"/>'
 
 
-def _joined(index: int, places: Sequence[tuple[float, float]]) -> str:
-    path, dash = " ".join(f"{x:g},{y:g}" for x, y in places), _DASHES[index % len(_DASHES)]
+def _polyline(index: int, corners: Sequence[tuple[float, float]]) -> str:
+    path, dash = " ".join(f"{x:g},{y:g}" for x, y in corners), _DASHES[index % len(_DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<polyline class="joined l{index % SERIES + 1}" points="{path}"{dashed}/>'

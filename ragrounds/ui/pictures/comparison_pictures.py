@@ -1,5 +1,7 @@
-"""Pictures of a comparison: what terminal, report, files and notebooks draw of it. Each says its scorer, and takes its
-figures from the tables: nothing is computed here."""
+"""Pictures of a comparison, for the terminal, reports, files and notebooks.
+
+Each names its scorer and takes its figures from the tables: nothing is computed here.
+"""
 
 from __future__ import annotations
 
@@ -15,60 +17,69 @@ from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.frontier import frontier_picture, titled_by
 
-_MOST = 40
-"""Rows of intervals; of more those that come first, and a note that says so."""
+_MAX_ROWS = 40
+"""Maximum number of rows of intervals; the first rows are shown, and a note counts all."""
 
 
 def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
-    """The table of a scorer; empty: the first that is shown.
+    """Return the table of a scorer; by default the first that is shown.
 
     Raises:
         UserError: nothing is scored, or not by this scorer.
     """
-    shown = comparison.shown([scorer] if scorer else [])
-    if not shown:
-        by = f" by {scorer}" if scorer else ""
-        raise UserError(f"These runs have no scores{by}: there is nothing to draw. `ragrounds score` scores them.")
-    return shown[0][0]
+    tables = comparison.shown([scorer] if scorer else [])
+    if not tables:
+        by_scorer = f" by {scorer}" if scorer else ""
+        raise UserError(
+            f"These runs have no scores{by_scorer}: there is nothing to draw. `ragrounds score` scores them."
+        )
+    return tables[0][0]
 
 
 def score_picture(comparison: Comparison, scorer: str = "") -> Picture:
-    """Every run's figure with its interval, in the order of the tables.
+    """Return every run's figure with its interval, in the order of the tables.
 
     Args:
-        comparison: of any number of runs.
-        scorer: whose scores; empty: the first that is shown.
+        comparison: a comparison of any number of runs.
+        scorer: scorer of the figures; by default the first that is shown.
 
     Raises:
         UserError: these runs have no scores by it.
     """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
-    return _figures(titled_by(table.scorer), table, [_row(names[line.run], line.overall) for line in table.lines])
+    return _figures_picture(
+        titled_by(table.scorer), table, [_figure_mark(names[line.run], line.overall) for line in table.lines]
+    )
 
 
 def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
-    """The same, a group a dataset; ``None``: there is one dataset. Arguments as of :func:`score_picture`."""
+    """Return every run's figures by dataset; ``None`` if there is one dataset.
+
+    Arguments as of :func:`score_picture`.
+    """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
     datasets = list(dict.fromkeys(name for line in table.lines for name in line.datasets))
     if len(datasets) < 2:
         return None
     rows = [
-        _row(names[line.run], line.datasets[name], group=name.rpartition("/")[2])
+        _figure_mark(names[line.run], line.datasets[name], group=name.rpartition("/")[2])
         for name in datasets
         for line in table.lines
         if name in line.datasets
     ]
-    return _figures(f"{titled_by(table.scorer)}, by dataset", table, rows)
+    return _figures_picture(f"{titled_by(table.scorer)}, by dataset", table, rows)
 
 
 def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
-    """Every pair's difference with its interval, a group for each run that others are set against. Full marks are those
-    that the corrected tests of the table carry; ``None``: no pair has a difference.
+    """Return every pair's difference with its interval, grouped by the run that is subtracted.
+
+    Full marks are differences that the corrected tests of the table find significant. ``None`` if no pair has a
+    difference.
 
     Arguments as of :func:`score_picture`.
     """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
-    carried = {frozenset((one.better, one.worse)) for one in conclusions(table)}
+    significant = {frozenset((conclusion.better, conclusion.worse)) for conclusion in conclusions(table)}
     rows = [
         Mark(
             name=names[pair.second],
@@ -77,7 +88,7 @@ def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | No
             high=pair.tests.high,
             group=f"minus {names[pair.first]}",
             note=f"n = {pair.tests.n:,}",
-            full=frozenset((pair.first, pair.second)) in carried,
+            full=frozenset((pair.first, pair.second)) in significant,
         )
         for pair in table.pairs
         if pair.tests.difference is not None
@@ -108,26 +119,30 @@ def pair_picture(
     hollow: str,
     spread: str = "95 % intervals",
 ) -> Picture:
-    """Differences of pairs; of many those that are significant, and then the largest. Fields are those of
-    :class:`Picture`."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(row.group for row in rows))}
-    chosen = sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MOST] if rows[_MOST:] else rows
+    """Return the differences of pairs; of many pairs, the significant ones, then the largest.
+
+    Fields are those of :class:`Picture`.
+    """
+    order = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in rows))}
+    shown_rows = (
+        sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MAX_ROWS] if rows[_MAX_ROWS:] else rows
+    )
     return Picture(
         title=title,
         words=words,
         unit=unit,
-        marks=tuple(sorted(chosen, key=lambda row: order[row.group])),
+        marks=tuple(sorted(shown_rows, key=lambda row: order[row.group])),
         signed=True,
         reference=0.0,
         full=full,
         hollow=hollow,
         spread=spread,
-        note=_left_out(rows, "pairs, significant differences and then the largest first"),
+        note=_left_out_note(rows, "pairs, significant differences and then the largest first"),
     )
 
 
 def _significance(table: ScorerTable) -> tuple[str, str]:
-    """What full and hollow marks of differences mean: what decides that two runs differ."""
+    """Return the meanings of full and hollow marks of differences: the test that decides that two runs differ."""
     if untested(table):
         return "", "no test: the interval alone does not say that they differ"
     if by_interval(table):
@@ -139,8 +154,11 @@ def _significance(table: ScorerTable) -> tuple[str, str]:
 
 
 def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | None:
-    """Score and cost of every run; ``None``: no run has a known cost, or more of the score is not what one pays for.
-    Arguments as of :func:`score_picture`."""
+    """Return score and cost of every run.
+
+    ``None`` if no run has a known cost, or if a higher score is not what one pays for. Arguments as of
+    :func:`score_picture`.
+    """
     table = shown_table(comparison, scorer)
     if table.frontier is None:
         return None
@@ -148,12 +166,14 @@ def comparison_frontier(comparison: Comparison, scorer: str = "") -> Picture | N
 
 
 class ComparisonPicture(NamedTuple):
-    """One of the pictures that every comparison is asked for."""
+    """Picture that every comparison offers."""
 
     draw: Callable[[Comparison, str], Picture | None]
-    """From a comparison and a scorer, empty for the first that is shown; ``None``: it has no such picture."""
+    """Function of a comparison and a scorer (empty for the first that is shown); ``None`` if there is no such
+    picture.
+    """
     lacking: str = ""
-    """Why it may have none."""
+    """Reason why a comparison may not have the picture."""
 
 
 COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
@@ -166,10 +186,10 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
     ),
     "datasets": ComparisonPicture(dataset_picture, "these questions are of one dataset"),
 }
-"""The pictures of a comparison by name, the natural one first."""
+"""Pictures of a comparison by name, the default one first."""
 
 
-def _row(name: str, figure: Figure, group: str = "") -> Mark:
+def _figure_mark(name: str, figure: Figure, group: str = "") -> Mark:
     return Mark(
         name=name,
         value=figure.value,
@@ -181,16 +201,16 @@ def _row(name: str, figure: Figure, group: str = "") -> Mark:
     )
 
 
-def _figures(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
+def _figures_picture(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
     unit = "percent right" if figure_word(table.scorer) == "accuracy" else table.unit
     return Picture(
         title=title,
-        marks=tuple(rows[:_MOST]),
+        marks=tuple(rows[:_MAX_ROWS]),
         words=unit + (", lower is better" if table.direction == "lower" else ""),
         unit=table.unit,
-        note=_left_out(rows, "rows, in the order of the tables"),
+        note=_left_out_note(rows, "rows, in the order of the tables"),
     )
 
 
-def _left_out(rows: Sequence[Mark], what: str) -> str:
-    return f"{_MOST:,} of {len(rows):,} {what}." if len(rows) > _MOST else ""
+def _left_out_note(rows: Sequence[Mark], description: str) -> str:
+    return f"{_MAX_ROWS:,} of {len(rows):,} {description}." if len(rows) > _MAX_ROWS else ""

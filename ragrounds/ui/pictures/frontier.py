@@ -1,5 +1,7 @@
-"""The frontier of cost and score as tables and as a picture: each run's cost and score; where the score says which
-answers are right, what a right one costs, and one more."""
+"""The frontier of cost and score as tables and as a picture: each run's cost and score.
+
+If a score says which answers are right, also the price of a right answer, and of one more.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, in_unit, percent
 
-_CROWDED = 30
-"""Runs from which on a picture cannot hold the number and the intervals of each."""
+_CROWDED_FROM = 30
+"""Number of runs from which on a picture has no room for the number and the intervals of each."""
 UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars at full price",
     "cost_paid": "dollars paid",
@@ -22,11 +24,11 @@ UNITS: dict[CostMeasure, str] = {
     "model_calls": "model calls",
     "seconds": "seconds",
 }
-"""What a measure counts, in words."""
+"""Unit of each cost measure, in words."""
 
 
 def amount(value: float | None, measure: CostMeasure) -> str:
-    """A cost in the unit of its measure; not known: a dash."""
+    """Return a cost in the unit of its measure; a dash if not known."""
     return UNKNOWN if value is None else in_unit(value, _unit(measure))
 
 
@@ -37,19 +39,19 @@ def _unit(measure: CostMeasure) -> Unit:
 
 
 def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) -> list[TextTable]:
-    """Every run by cost; then the prices between neighbours on the frontier.
+    """Return every run by cost, and the prices between neighbours on the frontier.
 
     Args:
-        frontier: what to show.
-        scorer: named in the titles.
-        agents: run id → what the run is called, safe to show.
+        frontier: frontier to show.
+        scorer: scorer that the titles name.
+        agents: run id → name of the run, safe to show.
     """
     measure = frontier.measure
     figure = figure_word(scorer)
     right = figure == "accuracy"
 
-    def each(point: FrontierPoint) -> str:
-        """What a right answer costs, or what makes one."""
+    def price_of_correct(point: FrontierPoint) -> str:
+        """Return the cost of a right answer, or that no answer is right."""
         per = point.per_correct.value if point.per_correct else None
         return "nothing right" if per is None else amount(per, measure)
 
@@ -62,11 +64,11 @@ def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) 
             Column(figure, "score.value", percent),
             Column("95 %", lambda point: ends(point.score.low, point.score.high)),
             Column("cost", lambda point: amount(point.cost.value, measure)),
-            Column("95 %", lambda point: _between(point.cost, measure)),
+            Column("95 %", lambda point: _range_text(point.cost, measure)),
             *(
                 (
-                    Column("per correct" if right else "per 100 %", each),
-                    Column("95 %", lambda point: _between(point.per_correct, measure)),
+                    Column("per correct" if right else "per 100 %", price_of_correct),
+                    Column("95 %", lambda point: _range_text(point.per_correct, measure)),
                 )
                 if priced
                 else ()
@@ -85,9 +87,9 @@ def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) 
         "prices",
         frontier.tradeoffs,
         (
-            words("from - to", lambda one: f"{agents[one.cheaper]} to {agents[one.dearer]}", text=str),
-            Column("price", lambda one: amount(one.price.value, measure)),
-            Column("95 %", lambda one: _between(one.price, measure)),
+            words("from - to", lambda tradeoff: f"{agents[tradeoff.cheaper]} to {agents[tradeoff.dearer]}", text=str),
+            Column("price", lambda tradeoff: amount(tradeoff.price.value, measure)),
+            Column("95 %", lambda tradeoff: _range_text(tradeoff.price, measure)),
         ),
         scorer=scorer,
         title=f"price of {'one more correct answer' if right else '100 % more'} under {scorer}, in {UNITS[measure]}",
@@ -96,35 +98,37 @@ def frontier_tables(frontier: Frontier, scorer: str, agents: Mapping[str, str]) 
 
 
 def titled_by(scorer: str) -> str:
-    """What a picture of a scorer's figures is called: ``Accuracy under strict``, ``Scores by rouge_l``."""
+    """Return the title of a picture of a scorer's figures: ``Accuracy under strict``, ``Scores by rouge_l``."""
     word = figure_word(scorer)
     return f"{word.capitalize()} under {scorer}" if word != scorer else f"Scores by {scorer}"
 
 
 def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str]) -> Picture:
-    """The score upwards, cost to the right, both with 95 % intervals, each run's name at its point: dollars of 100
-    questions, anything else of one. The steps lead along the frontier: up only where a dearer run scores higher. Of
-    many runs, those that are not on it are dots without names and intervals.
+    """Return the frontier as a picture: the score upwards, cost to the right, both with 95 % intervals.
+
+    Each run's name is at its point. Dollars are per 100 questions, any other cost per question. The steps lead along
+    the frontier: up only if a more expensive run scores higher. If there are many runs, those that are not on the
+    frontier are dots without names and intervals.
 
     Args:
-        frontier: what to draw.
-        scorer: named in the title.
-        agents: run id → what the run is called, safe to show.
+        frontier: frontier to render.
+        scorer: scorer that the title names.
+        agents: run id → name of the run, safe to show.
     """
-    marks, many = list[Mark](), len(frontier.points) > _CROWDED
+    marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED_FROM
     unit = _unit(frontier.measure)
     times = 100.0 if unit == "dollars" else 1.0
     for point in frontier.points:
         score, cost = point.score, point.cost
         if score.value is None or cost.value is None:
             continue
-        named = point.on_frontier or not many
+        has_name = point.on_frontier or not is_crowded
         x, x_low, x_high = (None if end is None else times * end for end in (cost.value, cost.low, cost.high))
-        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, named=named)
-        if named:
+        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, named=has_name)
+        if has_name:
             mark = replace(mark, low=score.low, high=score.high, x_low=x_low, x_high=x_high)
         marks.append(mark)
-    others = sum(not mark.named for mark in marks)
+    dots = sum(not mark.named for mark in marks)
     words = f"{UNITS[frontier.measure]} {'per 100 questions' if times > 1 else 'a question'}"
     return Picture(
         title=f"{titled_by(scorer)}, by {words}",
@@ -135,17 +139,17 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         steps=True,
         full="on the frontier: none scores as high for less",
         hollow="not on it",
-        note=f"dots: each of the other {others:,} runs" if others else "",
+        note=f"dots: each of the other {dots:,} runs" if dots else "",
     )
 
 
 def left_out(frontier: Frontier, names: Mapping[str, str]) -> str:
-    """A sentence that names the runs without a place on the frontier; empty where there is none."""
-    named = ", ".join(names[run] for run in frontier.left_out)
-    return f"Not placed, because their cost is not known: {named}." if named else ""
+    """Return a sentence that names the runs without a position on the frontier; empty if all have one."""
+    run_names = ", ".join(names[run] for run in frontier.left_out)
+    return f"Not placed, because their cost is not known: {run_names}." if run_names else ""
 
 
-def _between(figure: Range | None, measure: CostMeasure) -> str:
+def _range_text(figure: Range | None, measure: CostMeasure) -> str:
     if figure is None or figure.value is None:
         return UNKNOWN
     if figure.few:

@@ -1,4 +1,4 @@
-"""A picture that a result gave: shown by a notebook, as text on a terminal, kept as SVG, PNG or PDF."""
+"""A picture of a result: shown by a notebook, as text on a terminal, or written as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.theme import Theme
 
 ENDINGS = (".svg", ".png", ".pdf")
-"""Of files that a picture can be kept as."""
+"""Endings of files that a picture can be written to."""
 _SCALE = 2.0
-"""Dots of a PNG for each of the drawing's, so that it is sharp in print and on dense screens."""
+"""Pixels of a PNG for each unit of the SVG, so that it is sharp in print and on dense screens."""
 
 
 class PictureMaker(NamedTuple):
-    """What makes one of a result's pictures."""
+    """Maker of one of a result's pictures."""
 
     make: Callable[[], Picture | None]
-    """``None``: there is nothing to draw."""
+    """Function that returns the picture; ``None`` if there is nothing to draw."""
     lacking: str = "nothing in it has a value"
-    """Why there may be nothing to draw."""
+    """Reason why there may be nothing to draw."""
 
 
 class Plot(Struct, frozen=True):
-    """One picture of a result. A notebook shows it; ``print`` draws it with letters."""
+    """Picture of a result. A notebook shows it; ``print`` renders it with letters."""
 
     name: str
-    """Which of the result's pictures it is."""
+    """Name of the picture among the result's pictures."""
     picture: Picture
     """Marks and axes, as data."""
     theme: Theme = "light"
 
     def svg(self) -> str:
-        """The picture as an SVG document: plain shapes, no script, no font from outside.
+        """Return the picture as an SVG document: plain shapes, no script, no external font.
 
         Raises:
             UserError: nothing in the picture has a value.
         """
-        from ragrounds.ui.pictures.chart_svg import svg  # a result that is printed needs none of it
+        from ragrounds.ui.pictures.chart_svg import svg  # imported here, since a printed result needs none of it
 
         return svg(self.picture, theme=self.theme)
 
     def png(self, scale: float = _SCALE) -> bytes:
-        """The picture as PNG, so many times as large as the SVG.
+        """Return the picture as PNG, scaled relative to the SVG.
 
         Raises:
             UserError: nothing in the picture has a value, or vl-convert is not installed.
         """
-        made: bytes = _converter().svg_to_png(self.svg(), scale=scale)
-        return made
+        image: bytes = _load_converter().svg_to_png(self.svg(), scale=scale)
+        return image
 
     def pdf(self) -> bytes:
-        """The picture as PDF.
+        """Return the picture as PDF.
 
         Raises:
             UserError: nothing in the picture has a value, or vl-convert is not installed.
         """
-        made: bytes = _converter().svg_to_pdf(self.svg())
-        return made
+        document: bytes = _load_converter().svg_to_pdf(self.svg())
+        return document
 
     def save(self, file: str | Path) -> Path:
-        """Keep the picture as its file's name ends: ``.svg``, ``.png`` or ``.pdf``; gives the file.
+        """Write the picture in the format of the file's ending (``.svg``, ``.png`` or ``.pdf``) and return the path.
 
         Raises:
-            UserError: another ending; a file that cannot be written; vl-convert is not installed.
+            UserError: the ending is unknown, the file cannot be written, or vl-convert is not installed.
         """
         path = check_plot_file(file)
         ending = path.suffix.lower()
@@ -92,33 +92,33 @@ class Plot(Struct, frozen=True):
 
 
 def chosen_picture(known: Mapping[str, PictureMaker], name: str, of: str) -> tuple[str, Picture]:
-    """The name and the picture that is meant.
+    """Return the name and the picture that is meant.
 
     Args:
-        known: the pictures of a result.
-        name: empty: the first of them that has something to draw.
-        of: what has these pictures, for errors.
+        known: pictures of a result.
+        name: name of the picture; if empty, the first that has something to draw.
+        of: name of the result, for errors.
 
     Raises:
-        UserError: it has no pictures, or none of this name, or nothing to draw in it.
+        UserError: there are no pictures, none of this name, or nothing to draw in it.
     """
     if not known:
         raise UserError(f"{of} has no pictures.")
     if name and name not in known:
         raise UserError(f"There is no picture {name!r}.{nearest(name, known)} {of} has {', '.join(known)}.")
-    for each in [name] if name else known:
-        picture = known[each].make()
+    for candidate in [name] if name else known:
+        picture = known[candidate].make()
         if picture is not None:
-            return each, picture
-    what = f"no picture {name!r}" if name else "nothing"
-    raise UserError(f"There is {what} to draw: {known[name or next(iter(known))].lacking}.")
+            return candidate, picture
+    missing = f"no picture {name!r}" if name else "nothing"
+    raise UserError(f"There is {missing} to draw: {known[name or next(iter(known))].lacking}.")
 
 
 def chosen_theme(name: str) -> Theme:
-    """A theme by its name.
+    """Return a theme by its name.
 
     Raises:
-        UserError: there is none of this name.
+        UserError: the name is unknown.
     """
     if name not in get_args(Theme):
         raise UserError(f"Unknown theme {name!r}; expected light or dark.")
@@ -126,20 +126,20 @@ def chosen_theme(name: str) -> Theme:
 
 
 def check_plot_file(file: str | Path) -> Path:
-    """The file, where a picture can be kept in it.
+    """Return the path if a picture can be written to it.
 
     Raises:
-        UserError: its name ends otherwise, or what draws it is not installed.
+        UserError: the ending is unknown, or the renderer is not installed.
     """
     path = Path(file).expanduser()
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path} names no kind of picture; expected a file that ends in {', '.join(ENDINGS)}.")
     if path.suffix.lower() != ".svg":
-        _converter()
+        _load_converter()
     return path
 
 
-def _converter() -> Any:
+def _load_converter() -> Any:
     try:
         import vl_convert
     except ImportError as error:

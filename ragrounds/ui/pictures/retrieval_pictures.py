@@ -1,4 +1,4 @@
-"""Pictures of retrieval scored alone: means, differences. Figures are those of their tables."""
+"""Pictures of retrieval scores: means and differences. Figures are those of their tables."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ from ragrounds.ui.pictures.comparison_pictures import pair_picture
 
 _LEVEL = 0.05
 ONE_RETRIEVER = "one retriever differs from none"
-"""Why there may be no picture of differences."""
+"""Reason why there may be no picture of differences."""
 
 
 def retrieval_means(entries: Sequence[Mapping[str, Any]], measures: Sequence[str]) -> Picture | None:
-    """The mean of every measure that is a share, the retrievers below each other; ``None``: there is none."""
-    shares = [name for name in measures if all(one[name] is None or 0 <= one[name] <= 1 for one in entries)]
-    marks = [Mark(name=one["retriever"], value=one[name], group=name) for name in shares for one in entries]
-    return _bars("Means over every judged query", "mean, times 100", marks)
+    """Return the mean of every measure that is a share, the retrievers below each other; ``None`` if there is no
+    mean.
+    """
+    shares = [name for name in measures if all(entry[name] is None or 0 <= entry[name] <= 1 for entry in entries)]
+    marks = [Mark(name=entry["retriever"], value=entry[name], group=name) for name in shares for entry in entries]
+    return _bar_picture("Means over every judged query", "mean, times 100", marks)
 
 
 def set_means(
     measure: str, sets: Sequence[str], rows: Sequence[tuple[str, Mapping[str, float | None], float | None]]
 ) -> Picture | None:
-    """The mean of one measure on every set and over all of them; ``None``: nothing was measured, or it is no share.
+    """Return the mean of one measure on every set and over all; ``None`` if nothing was measured, or if it is no share.
 
     Args:
-        measure: its name.
-        sets: in their order.
+        measure: name of the measure.
+        sets: sets in their order.
         rows: retriever, set → mean, mean over sets.
     """
     marks = [Mark(name=row[0], value=row[1].get(name), group=name) for name in sets for row in rows]
     marks += [Mark(name=row[0], value=row[2], group="mean over sets") for row in rows]
     if not all(0 <= mark.value <= 1 for mark in marks if mark.value is not None):
         return None
-    return _bars(f"{measure} of every set", f"mean {measure}, times 100", marks)
+    return _bar_picture(f"{measure} of every set", f"mean {measure}, times 100", marks)
 
 
-def _bars(title: str, words: str, marks: Sequence[Mark]) -> Picture | None:
-    known = any(mark.value is not None for mark in marks)
-    return Picture(title=title, words=words, marks=tuple(marks), bars=True) if known else None
+def _bar_picture(title: str, words: str, marks: Sequence[Mark]) -> Picture | None:
+    has_values = any(mark.value is not None for mark in marks)
+    return Picture(title=title, words=words, marks=tuple(marks), bars=True) if has_values else None
 
 
 def retrieval_differences(pairs: Sequence[RetrievalComparison]) -> Picture | None:
-    """The difference of every pair of retrievers; full marks are those that the corrected test carries. ``None``: there
-    is one retriever alone."""
+    """Return the difference of every pair of retrievers; ``None`` if there is only one retriever.
+
+    Full marks are differences that the corrected test finds significant.
+    """
     if not pairs:
         return None
     rows = [

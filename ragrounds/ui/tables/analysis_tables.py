@@ -18,34 +18,35 @@ from ragrounds.ui.text import UNKNOWN, one_line, safe
 
 
 def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
-    """The table of an analysis: figures in percent with their interval, what is not known as a dash."""
-    words = [all(isinstance(row[place], str | None) for row in table.rows) for place in range(len(table.columns))]
+    """Return the table of an analysis: figures in percent with their interval, a dash for values that are not known."""
+    words = [all(isinstance(row[index], str | None) for row in table.rows) for index in range(len(table.columns))]
     return TextTable(
         key="analysis",
         scorer=scorer,
         title=safe(table.title),
         columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
-        rows=tuple(tuple(_cell(cell) for cell in row) for row in table.rows),
+        rows=tuple(tuple(_cell_text(cell) for cell in row) for row in table.rows),
     )
 
 
 def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
-    """The result with the names of systems in its table and its picture, where a run's id or an agent's text stands
-    alone. The record keeps ids.
+    """Replace run ids and agents' texts in a result's table and picture by the names of the systems.
+
+    A text is replaced only if it is nothing but an id or an agent's text. The stored record keeps ids.
 
     Args:
-        result: of any analysis.
+        result: result of any analysis.
         names: id or agent's text → name.
     """
     if not names:
         return result
 
-    def named(text: str) -> str:
-        """What a text is called."""
+    def name_of(text: str) -> str:
+        """Return the name of a text, or the text itself if it has none."""
         return names.get(text, text)
 
-    table = replace(result.table, rows=renamed(result.table.rows, named))
-    return replace(result, table=table, picture=renamed(result.picture, named))
+    table = replace(result.table, rows=renamed(result.table.rows, name_of))
+    return replace(result, table=table, picture=renamed(result.picture, name_of))
 
 
 def print_analysis(result: AnalysisResult, console: Console | None = None) -> None:
@@ -53,12 +54,13 @@ def print_analysis(result: AnalysisResult, console: Console | None = None) -> No
     console = console or results_console()
     print_table(analysis_table(result.table), console)
     if note := safe(result.table.note):
-        console.print(Text(note), soft_wrap="`" in note or not console.is_terminal)  # a command is pasted whole
+        # A command is not wrapped, so that it can be pasted whole.
+        console.print(Text(note), soft_wrap="`" in note or not console.is_terminal)
     console.print()
     console.print(draw(result.picture, width=min(console.width, 100)))
 
 
-def _cell(value: str | float | int | Figure | None) -> str:
+def _cell_text(value: str | float | int | Figure | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, Figure):

@@ -16,12 +16,14 @@ from ragrounds.ui.tables.comparison_words import all_others, listed
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, dollars, ends, figure_text, number_of, one_line, percent, tokens
 
-_NOTES = 2
-"""Notes of the short form; of more it is said how many."""
+_SHORT_NOTES = 2
+"""Number of notes in the short form; further notes are counted."""
 
 
 def print_report(report: ArenaReport, console: Console, *, full: bool = False) -> None:
-    """Print who is ahead, the ratings, who won against whom; `full`: each axis with its judges, costs, every note."""
+    """Print who is ahead, the ratings and the wins; with `full` also each axis with its judges, costs, and every
+    note.
+    """
     for part in arena_parts(report) if full else _summary(report):
         if isinstance(part, TextTable):
             print_table(part, console)
@@ -30,11 +32,11 @@ def print_report(report: ArenaReport, console: Console, *, full: bool = False) -
 
 
 def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
-    """Who is ahead, then each axis, the judges, what it cost, what to know: tables and remarks."""
-    yield _head(report)
+    """Yield the tables and remarks of a report: the leaders, each axis, the judges, the costs, the notes."""
+    yield _heading(report)
     yield from arena_verdict(report)
     for axis in report.axes:
-        yield from _axis(report, axis)
+        yield from _axis_parts(report, axis)
     yield table_of(
         "costs",
         report.costs,
@@ -49,53 +51,53 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
         title="what judging took",
         about="in, out: tokens; paid: really paid; full price: without cached calls",
     )
-    yield from _doubts(report)
+    yield from _doubt_lines(report)
     yield from (f"Note: {note}" for note in report.notes)
 
 
 def _summary(report: ArenaReport) -> Iterator[TextTable | str]:
-    """Who is ahead, the ratings, who won against whom on the first axis, and what is doubtful."""
-    yield _head(report)
+    """Yield the leaders, the ratings, the wins on the first axis, and the doubts."""
+    yield _heading(report)
     yield from arena_verdict(report)
     first = report.axes[0]
     if rated := [axis for axis in report.axes if axis.ratings is not None and not axis.withheld]:
         yield _ratings_by_axis(report) if len(report.axes) > 1 else ratings_table(report, rated[0])
     yield wins_table(first)
-    yield from _doubts(report)
-    yield from (f"Note: {note}" for note in report.notes[:_NOTES])
-    if more := report.notes[_NOTES:]:
+    yield from _doubt_lines(report)
+    yield from (f"Note: {note}" for note in report.notes[:_SHORT_NOTES])
+    if more := report.notes[_SHORT_NOTES:]:
         yield f"{number_of(len(more), 'more note')}: --full"
 
 
-def _head(report: ArenaReport) -> str:
+def _heading(report: ArenaReport) -> str:
     arena = report.arena
-    systems, asked = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
-    return f"{report.id}: {systems}, {asked} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
+    systems, questions = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
+    return f"{report.id}: {systems}, {questions} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
 
 
 def _ratings_by_axis(report: ArenaReport) -> TextTable:
     def column(axis: AxisReport) -> Column:
         rows = axis.ratings.rows if axis.ratings and not axis.withheld else ()
-        rated = {row.system: f"{_whole(row.rating)} ({_rank(row)})" for row in rows}
+        rated = {row.system: f"{_rounded(row.rating)} ({_rank_text(row)})" for row in rows}
         return Column(axis.axis, lambda name: rated.get(name, UNKNOWN))
 
     first = report.axes[0].ratings
     systems = [row.system for row in first.rows] if first else report.names
-    named = words("system", lambda name: one_line(name, 30), whole=True)
+    name_column = words("system", lambda name: one_line(name, 30), whole=True)
     about = {"title": "ratings (ranks) on each axis", "about": "Bradley-Terry on Elo's scale, mean 1000"}
-    return table_of("axes", systems, (named, *map(column, report.axes)), **about)
+    return table_of("axes", systems, (name_column, *map(column, report.axes)), **about)
 
 
-def _doubts(report: ArenaReport) -> Iterator[str]:
-    """What has no verdict, and what was decided, left out or cut without a judge."""
+def _doubt_lines(report: ArenaReport) -> Iterator[str]:
+    """Yield a remark for each missing verdict and for each decision, omission or cut made without a judge."""
     for failure in report.failures:
         yield f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}"
     for system, count in report.empty:
         if count:
             yield f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other."
-    for how, count in report.decided_without_judge.items():
+    for kind, count in report.decided_without_judge.items():
         if count:
-            yield f"{number_of(count, 'match')} decided without a judge ({how} answers)."
+            yield f"{number_of(count, 'match')} decided without a judge ({kind} answers)."
     if report.left_out:
         yield f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet."
     if report.cut:
@@ -103,7 +105,7 @@ def _doubts(report: ArenaReport) -> Iterator[str]:
 
 
 def arena_verdict(report: ArenaReport) -> Iterator[str]:
-    """A line for each axis: which system is ahead, as far as the intervals say."""
+    """Yield a line for each axis that names the system that is ahead, as far as the intervals allow."""
     for axis in report.axes:
         if axis.withheld or axis.ratings is None or not axis.ratings.rows:
             yield f"{axis.axis}: {axis.withheld or 'no ratings.'}"
@@ -111,25 +113,25 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
         rows = axis.ratings.rows
         first = [row for row in rows if row.rank == 1]
         if len(first) == 1:
-            others = all_others(len(rows) - 1)
-            yield f"{axis.axis}: {first[0].system} is significantly better than {others} (rating {_rated(first[0])})."
+            rivals = all_others(len(rows) - 1)
+            yield f"{axis.axis}: {first[0].system} is significantly better than {rivals} (rating {_rating(first[0])})."
         elif len(first) == len(rows):
-            highest = f"{rows[0].system} (rating {_rated(rows[0])})"
+            highest = f"{rows[0].system} (rating {_rating(rows[0])})"
             yield f"{axis.axis}: no system is significantly better than another; highest is {highest}."
         else:
             names = listed([row.system for row in first])
             yield f"{axis.axis}: {names} are not significantly different, and are ahead of some of the others."
 
 
-def _rank(row: RatedSystem) -> str:
+def _rank_text(row: RatedSystem) -> str:
     return f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
 
 
-def _rated(row: RatedSystem) -> str:
-    return f"{row.rating:.0f}, {_whole(row.low)} to {_whole(row.high)}"
+def _rating(row: RatedSystem) -> str:
+    return f"{row.rating:.0f}, {_rounded(row.low)} to {_rounded(row.high)}"
 
 
-def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
+def _axis_parts(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
     if axis.withheld or axis.ratings is None:
         yield axis_title(axis)
     else:
@@ -146,29 +148,31 @@ def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
     for name, order in axis.orders_by_judge:
         yield f"order by {name}: {' > '.join(order)}"
     if axis.controlled is not None and axis.controlled.effects:
-        effects = (f"{name} {figure_text(by, '+.2f')} ± {error:.2f}" for name, by, error in axis.controlled.effects)
+        effects = (
+            f"{name} {figure_text(effect, '+.2f')} ± {error:.2f}" for name, effect, error in axis.controlled.effects
+        )
         yield f"style (log-odds for one standard deviation more): {', '.join(effects)}"
 
 
 def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
-    """Systems by their ratings on an axis, with their ranks; beside them the rating with style held equal."""
-    place = {name: number for number, name in enumerate(report.names)}
+    """Return the systems by their ratings on an axis, with their ranks and the style-controlled rating."""
+    index_of = {name: number for number, name in enumerate(report.names)}
     controlled = axis.controlled
 
     def styled(row: RatedSystem) -> str:
-        """The rating with style held equal, and its standard error."""
+        """Return the style-controlled rating and its standard error."""
         if controlled is None:
             return ""
-        return f"{controlled.ratings[place[row.system]]:.0f} ± {controlled.errors[place[row.system]]:.0f}"
+        return f"{controlled.ratings[index_of[row.system]]:.0f} ± {controlled.errors[index_of[row.system]]:.0f}"
 
     return table_of(
         "ratings",
         axis.ratings.rows if axis.ratings else (),
         (
-            words("rank", _rank),
+            words("rank", _rank_text),
             words("system", text=one_line),
-            Column("rating", text=_whole),
-            Column(f"{report.arena.confidence:.0%}", lambda row: f"{_whole(row.low)} to {_whole(row.high)}"),
+            Column("rating", text=_rounded),
+            Column(f"{report.arena.confidence:.0%}", lambda row: f"{_rounded(row.low)} to {_rounded(row.high)}"),
             Column("style held equal", styled) if controlled else None,
         ),
         title=axis_title(axis),
@@ -177,29 +181,29 @@ def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
 
 
 def axis_title(axis: AxisReport) -> str:
-    """An axis with its matches."""
+    """Return the name of an axis with its number of matches."""
     missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
     return f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}"
 
 
-def _whole(value: float | None) -> str:
+def _rounded(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}"
 
 
 def wins_table(axis: AxisReport) -> TextTable:
-    """How often each system won against each other, tied and lost."""
+    """Return how often each system won against, tied with and lost to each other."""
 
     def against(number: int) -> Column:
-        """The column of one opponent."""
+        """Return the column of one opponent."""
         return Column(f"#{number + 1}", lambda row: "-".join(map(str, row[1][number])) if any(row[1][number]) else "")
 
     rows = list(zip(axis.wins.systems, axis.wins.counts, strict=True))
-    places = {name: str(number) for number, name in enumerate(axis.wins.systems, 1)}
+    numbers = {name: str(number) for number, name in enumerate(axis.wins.systems, 1)}
     return table_of(
         "wins",
         rows,
         (
-            Column("#", lambda row: places[row[0]]),
+            Column("#", lambda row: numbers[row[0]]),
             words("system", lambda row: one_line(row[0], 60)),
             *map(against, range(len(rows))),
         ),
@@ -209,12 +213,12 @@ def wins_table(axis: AxisReport) -> TextTable:
 
 
 def judges_table(axis: AxisReport) -> TextTable:
-    """How each judge decided, and how much of that depends on no place and no label."""
+    """Return how each judge decided, and how many of its decisions depend neither on the order nor on the label."""
 
     def informative(judge: JudgeOnAxis) -> str:
-        """The interval of the share of matches with a winner."""
-        found = judge.informative
-        return UNKNOWN if found is None else ends(found.low, found.high)
+        """Return the interval of the share of matches with a winner."""
+        share = judge.informative
+        return UNKNOWN if share is None else ends(share.low, share.high)
 
     return table_of(
         "judges",
@@ -223,10 +227,10 @@ def judges_table(axis: AxisReport) -> TextTable:
             words("judge", text=lambda name: one_line(name, 60)),
             Column("matches"),
             Column("missing"),
-            Column("ties", text=_share, heading="ties %"),
-            Column("inconsistent", text=_share, heading="orders differ %"),
-            Column("first", text=_share, heading="for the first %"),
-            Column("winner %", "informative.value", _share),
+            Column("ties", text=_share_text, heading="ties %"),
+            Column("inconsistent", text=_share_text, heading="orders differ %"),
+            Column("first", text=_share_text, heading="for the first %"),
+            Column("winner %", "informative.value", _share_text),
             Column("95 %", informative),
         ),
         title=f"{axis.axis}: judges",
@@ -234,12 +238,12 @@ def judges_table(axis: AxisReport) -> TextTable:
     )
 
 
-def _share(value: float | None) -> str:
+def _share_text(value: float | None) -> str:
     return percent(value, 1)
 
 
 def rating_forest(report: ArenaReport, axis: AxisReport) -> Picture | None:
-    """The systems of an arena by their ratings on one axis; ``None``: ratings are withheld."""
+    """Return the ratings of an arena's systems on one axis as a picture; ``None`` if ratings are withheld."""
     if axis.ratings is None or not axis.ratings.rows:
         return None
     rows = [

@@ -1,4 +1,4 @@
-"""What an audit of a benchmark found, as lines of text."""
+"""The result of a benchmark's audit as lines of text."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from ragrounds.ui.text import number_of
 
 
 def audit_lines(audited: Audit) -> Iterator[str]:
-    """What occurs twice, how the right letters are spread, lengths, and what a corpus holds of the questions."""
+    """Yield the duplicates, the distribution of right letters, the lengths, and the overlap with a corpus."""
     yield f"{audited.benchmark}: {number_of(audited.questions, 'question')}"
-    places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
+    groups = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
     yield f"questions that occur more than once: {len(audited.duplicates):,}"
-    for place, count in places.most_common(10):
-        yield f"  {count:4,} in {place}"
+    for group, count in groups.most_common(10):
+        yield f"  {count:4,} in {group}"
     conflicting = sum(twins.golds_differ for twins in audited.duplicates)
     yield f"  {conflicting:4,} of them with different right answers"
-    for found in audited.options:
-        total = sum(found.letters.values()) or 1
-        shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
-        yield f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %"
-    amiss = defaultdict[str, list[ReadForm]](list)
+    for options in audited.options:
+        total = sum(options.letters.values()) or 1
+        shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in options.letters.items())
+        yield f"{options.dataset}: right letters {shares}; the longest is right in {100 * options.longest:.0f} %"
+    misread = defaultdict[str, list[ReadForm]](list)
     for form in audited.replies:
         if form.read < form.of:
-            amiss[form.example].append(form)
-    for example, forms in amiss.items():
-        read, of = sum(form.read for form in forms), sum(form.of for form in forms)
-        where = ", ".join(form.dataset for form in forms)
-        yield f"of {of:,} replies like {example!r} {read:,} are read as they are meant ({where})"
-    if audited.replies and not amiss:
+            misread[form.example].append(form)
+    for example, forms in misread.items():
+        read, reply_count = sum(form.read for form in forms), sum(form.of for form in forms)
+        datasets = ", ".join(form.dataset for form in forms)
+        yield f"of {reply_count:,} replies like {example!r} {read:,} are read as they are meant ({datasets})"
+    if audited.replies and not misread:
         yield f"all of {sum(form.of for form in audited.replies):,} made-up replies are read as they are meant"
     if audited.corpus is not None:
-        held = audited.corpus
+        corpus = audited.corpus
         yield (
-            f"corpus of {number_of(held.documents, 'document')}: holds the source of "
-            f"{number_of(len(held.sources), 'question')}, "
-            f"none of the sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
+            f"corpus of {number_of(corpus.documents, 'document')}: holds the source of "
+            f"{number_of(len(corpus.sources), 'question')}, "
+            f"none of the sources of {len(corpus.without_source):,}, and copies of {len(corpus.copies):,}"
         )

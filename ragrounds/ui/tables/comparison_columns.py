@@ -1,4 +1,4 @@
-"""The columns of a comparison that are of a run and of no scorer: in tables of text, in CSV and in frames.
+"""The columns of a comparison that describe a run and no scorer: in tables of text, in CSV and in frames.
 
 A figure of :class:`ragrounds.evals.compare.comparison.RunTotals` is shown everywhere once it has a line here.
 """
@@ -46,4 +46,4 @@ TOTALS = (
         words="Mean time of an attempt.", unit="seconds",
     ),
 )  # fmt: skip
-"""In the order in which tables of text have them; a new one stands at the end of frames."""
+"""Columns in the order of tables of text. In frames a new column is added at the end."""

@@ -1,6 +1,6 @@
-"""A comparison as tables of text: what the terminal, Markdown, LaTeX and the report all draw.
+"""A comparison as tables of text, for the terminal, Markdown, LaTeX and the report.
 
-Runs are called by their agents; where these are alike, also by what tells them apart.
+Runs are named by their agents; runs of the same agent are also named by what distinguishes them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,24 @@ from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale,
 
 
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """Scores by each headline, outcomes and cost, paired differences, groups, the frontier of several runs; with
-    `scorers` by these alone."""
+    """Return the tables of a comparison.
+
+    These are the scores by each headline, outcomes and cost, paired differences, groups, and the frontier if there are
+    several runs. With `scorers`, only the tables of these are returned.
+    """
     names, tables = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
-    made = [score_table(table, names, beside) for table, beside in comparison.shown(scorers)]
-    made.append(outcome_table(comparison, scorers))
-    made += [pair_table(table, names) for table in tables if table.pairs]
-    made += [group_table(table, grouped, names) for table in tables for grouped in table.groups]
+    tables_of_text = [score_table(table, names, next_to) for table, next_to in comparison.shown(scorers)]
+    tables_of_text.append(outcome_table(comparison, scorers))
+    tables_of_text += [pair_table(table, names) for table in tables if table.pairs]
+    tables_of_text += [group_table(table, grouped, names) for table in tables for grouped in table.groups]
     placed = [(table, table.frontier) for table in tables if table.frontier is not None and len(comparison.rows) > 1]
-    return made + [costs for table, one in placed for costs in frontier_tables(one, table.scorer, names)]
+    return tables_of_text + [
+        costs for table, frontier in placed for costs in frontier_tables(frontier, table.scorer, names)
+    ]
 
 
 def printed_figures(comparison: Comparison) -> dict[str, str]:
-    """Every cell of the tables that holds a digit, by its table, row and column."""
+    """Return every cell of the tables that contains a digit, by its table, row and column."""
     return {
         f"{table.title}, {row[0]}, {column.name}": cell
         for table in comparison_tables(comparison)
@@ -53,46 +58,52 @@ def printed_figures(comparison: Comparison) -> dict[str, str]:
 def print_comparison(
     comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, full: bool = False
 ) -> None:
-    """Print a comparison on one screen; `full`: every table, test, picture of the frontier and note."""
+    """Print a comparison on one screen; with `full`, every table, test, picture of the frontier and note."""
     console, names = console or results_console(), agent_names(comparison)
     if not full:
         print_one_screen(comparison, scorers, names, console)
-        for shown, _ in comparison.shown(scorers):
-            for grouped in shown.groups:  # only where they were asked for
-                print_table(group_table(shown, grouped, names), console)
+        for table_with_groups, _ in comparison.shown(scorers):
+            for grouped in table_with_groups.groups:  # only if they were requested
+                print_table(group_table(table_with_groups, grouped, names), console)
         return
     for line in verdict_lines(comparison, scorers, names):
-        console.print(Text(line), soft_wrap="`" in line)  # a command is pasted whole
+        console.print(Text(line), soft_wrap="`" in line)  # unwrapped, so that a command can be pasted whole
     for table in comparison_tables(comparison, scorers):
         print_table(table, console)
     for placed, _ in comparison.shown(scorers) if len(comparison.rows) > 1 else ():
         if placed.frontier is not None:
             console.print()
             console.print(draw(frontier_picture(placed.frontier, placed.scorer, names), min(console.width, 100)))
-            if left := left_out(placed.frontier, names):
-                console.print(Text(left), soft_wrap=True)
+            if sentence := left_out(placed.frontier, names):
+                console.print(Text(sentence), soft_wrap=True)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
 
 def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[ScorerTable] = ()) -> TextTable:
-    """Every dataset, the average over them (the figure, with its interval) and over all questions (pooled), what the
-    open attempts could still make of it; then the overall figures of the scorers beside the headline."""
+    """Return the scores of one headline.
+
+    The columns are every dataset, the average over datasets (the figure, with its interval), the average over all
+    questions (pooled), the best figure that open attempts could still lead to, and the overall figures of the scorers
+    `beside` the headline.
+    """
     unit, datasets, averaged = table.unit, list(table.lines[0].datasets), len(table.lines[0].datasets) > 1
-    others = {other.scorer: {line.run: line.overall.value for line in other.lines} for other in beside}
+    values = {
+        scorer_table.scorer: {line.run: line.overall.value for line in scorer_table.lines} for scorer_table in beside
+    }
 
     def dataset(name: str) -> Column:
-        """The column of a dataset's figures."""
-        written = figure_words if averaged else lambda figure, unit: in_scale(figure.value, unit)
-        return Column(safe(name.rpartition("/")[2]), lambda line: written(line.datasets[name], unit))
+        """Return the column of a dataset's figures."""
+        write = figure_words if averaged else lambda figure, unit: in_scale(figure.value, unit)
+        return Column(safe(name.rpartition("/")[2]), lambda line: write(line.datasets[name], unit))
 
-    def other(one: ScorerTable) -> Column:
-        """The column of a scorer beside the headline."""
-        heading = one.scorer if one.unit == unit else f"{one.scorer} ({one.unit})"
-        return Column(heading, lambda line: in_scale(others[one.scorer][line.run], one.unit))
+    def other(scorer_table: ScorerTable) -> Column:
+        """Return the column of a scorer next to the headline."""
+        heading = scorer_table.scorer if scorer_table.unit == unit else f"{scorer_table.scorer} ({scorer_table.unit})"
+        return Column(heading, lambda line: in_scale(values[scorer_table.scorer][line.run], scorer_table.unit))
 
     def scored(line: RunFigures) -> str:
-        """How many questions have a score, and how many have none."""
+        """Return how many questions have a score, and how many do not."""
         return f"{line.overall.n:,}" + (f" ({line.overall.missing:,} missing)" if line.overall.missing else "")
 
     return table_of(
@@ -117,14 +128,14 @@ def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[S
 
 
 def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTable:
-    """How attempts ended, and what they took."""
+    """Return how attempts ended, with their calls, tokens, costs and time."""
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
-    judged = any(row.judging_calls for row in comparison.rows)
+    is_judged = any(row.judging_calls for row in comparison.rows)
     legends, names = legend(name for name in used if name in OPEN | {"blocked", "empty"}), agent_names(comparison)
 
     def outcome(name: str) -> Column:
-        """The column of an outcome's attempts."""
+        """Return the column of an outcome's attempts."""
         return Column(name.replace("_", " "), lambda row: counted.get(row.run, Counter())[name])
 
     return table_of(
@@ -133,14 +144,17 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         (words("agent", lambda row: names[row.run]), *map(outcome, used), *TOTALS),
         title="outcomes and cost",
         about="in, out: tokens; paid: really paid; full price: without cached calls; "
-        + ("judging: paid for judges of these answers, in no other column; " if judged else "")
+        + ("judging: paid for judges of these answers, in no other column; " if is_judged else "")
         + "time: a question"
         + (f"; {legends}" if legends else ""),
     )
 
 
 def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
-    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
+    """Return the paired differences of all runs.
+
+    For runs that ended by their own results, the interval and the p value are always valid.
+    """
     unit = "percentage points" if table.unit == "percent" else table.unit
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
@@ -149,11 +163,11 @@ def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
         Column("only 1st right", "tests.first_only"),
         Column("exact p", "tests.p_mcnemar", p_value),
         Column("Holm p", "p_holm", p_value) if len(table.pairs) > 1 else None,
-        Column("MDE", lambda pair: TOO_FEW if _undetectable(pair.tests) else percent(pair.tests.mde, 1)),
+        Column("MDE", lambda pair: TOO_FEW if _is_undetectable(pair.tests) else percent(pair.tests.mde, 1)),
     )
     sequential = Column("always-valid p", "tests.p_always", p_value), Column("draws", "tests.draws")
     about = ["with an always-valid p, 95 % is a confidence sequence"] if watched else []
-    if any(_undetectable(pair.tests) for pair in table.pairs):
+    if any(_is_undetectable(pair.tests) for pair in table.pairs):
         about.append(f"MDE {TOO_FEW}: too few questions differ to show any difference reliably")
     return table_of(
         "pairs",
@@ -171,17 +185,17 @@ def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
     )
 
 
-def _undetectable(tests: PairedFigure) -> bool:
-    """Whether a test was made that could show no difference, however the questions that differ went."""
+def _is_undetectable(tests: PairedFigure) -> bool:
+    """Return True if a test was made that could not show any difference, however the differing questions had gone."""
     return tests.mde is None and tests.p_mcnemar is not None
 
 
 def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str]) -> TextTable:
-    """The figures of each group of questions; with two runs also their difference."""
+    """Return the figures of each group of questions; with two runs also their difference."""
     runs = [line.run for line in table.lines]
 
     def figures(run: str) -> Column:
-        """The column of a run's figures."""
+        """Return the column of a run's figures."""
         return Column(names[run], lambda group: figure_words(group.figures[run], table.unit))
 
     columns = [words(safe(grouped.by), lambda group: safe(group.name)), Column("n", "questions"), *map(figures, runs)]
@@ -199,17 +213,17 @@ def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str
 
 
 def figure_words(figure: Figure, unit: str = "percent") -> str:
-    """A figure with its interval."""
+    """Return a figure with its interval."""
     return in_scale(figure.value, unit) + ("" if figure.value is None else f" ({interval(figure, unit)})")
 
 
 def interval(figure: Figure, unit: str = "percent") -> str:
-    """The ends of a figure's interval; of what is not known a dash."""
+    """Return the ends of a figure's interval; a dash if the figure is not known."""
     return UNKNOWN if figure.value is None else ends(figure.low, figure.high, unit)
 
 
 def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
-    """The ends of a difference's interval; of what is not known a dash."""
+    """Return the ends of a difference's interval; a dash if the difference is not known."""
     if tests.low is None and (tests.difference is None or tests.draws is not None):
         return UNKNOWN
     return ends(tests.low, tests.high, unit, signed=True)

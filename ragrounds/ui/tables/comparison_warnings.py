@@ -1,5 +1,7 @@
-"""What a reader of a comparison must know, in words: what answered in place of a language model, and what the
-comparison cannot show. Each follows from its data."""
+"""Warnings about a comparison in words: answers without a language model, and the limits of the comparison.
+
+Every warning follows from the data of the comparison.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,30 @@ from ragrounds.ui.tables.comparison_words import listed
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
 FEW = 10
-"""Questions of a dataset below which this is said."""
+"""Number of questions of a dataset below which a warning is given."""
 
 
 def drawn_words(counts: Mapping[str, int], limit: int) -> str:
-    """That a limit leaves some datasets a few questions, and how to draw as many of each; empty: it does not.
+    """Return a warning if a limit leaves few questions to some datasets, with an option that draws evenly; else empty.
 
     Args:
-        counts: dataset → questions drawn.
-        limit: of all together.
+        counts: dataset → number of sampled questions.
+        limit: limit on the questions of all datasets together.
     """
     small = sorted((n, name) for name, n in counts.items() if n < FEW and len(counts) > 1)
     if not small:
         return ""
-    named = ", ".join(f"{safe(name.rpartition('/')[2])} {n:,}" for n, name in small)
+    datasets = ", ".join(f"{safe(name.rpartition('/')[2])} {n:,}" for n, name in small)
     return (
         f"With --limit {limit:,}, {number_of(len(small), 'dataset')} {'has' if len(small) == 1 else 'have'} fewer than "
-        f"{FEW} questions ({named}): in an average over datasets each of the {len(counts)} weighs alike. --per-dataset "
+        f"{FEW} questions ({datasets}): in an average over datasets each of the {len(counts)} weighs alike. "
+        f"--per-dataset "
         f"{max(1, limit // len(counts)):,} draws as many of each."
     )
 
 
 def average_heading(table: ScorerTable) -> str:
-    """What the figures of a table are an average of; empty: of nothing."""
+    """Return the number of datasets that a table's figures are averaged over, as text; empty for a single dataset."""
     count = len(table.lines[0].datasets) if table.lines else 0
     return f"average of {count} datasets" if count > 1 else ""
 
@@ -46,34 +49,38 @@ def average_heading(table: ScorerTable) -> str:
 def limitation_sentences(
     store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]
 ) -> Iterator[str]:
-    """What a comparison cannot show, as far as its data show and its tables do not.
+    """Yield sentences on the limits of a comparison that its data show and its tables do not.
 
     Args:
-        store: where the runs are.
-        runs: those of the comparison.
+        store: the store that has the runs.
+        runs: the runs of the comparison.
         comparison: their figures.
-        scorers: those that are shown; none: the headlines.
-        names: run id → what the run is called, safe to show.
+        scorers: the scorers that are shown; if empty, the headlines.
+        names: run id → name of the run, safe to show.
     """
     tables, rows = [table for table, _ in comparison.shown(scorers)], comparison.rows
     if any(row.no_model for row in rows):
         yield "Answers of no language model show that the pipeline works. They say nothing about models or medicine."
     for table in tables:
         if effects := [pair.tests.mde for pair in table.pairs if pair.tests.mde is not None]:
-            asked = number_of(max(pair.tests.n for pair in table.pairs), "question")
+            questions = number_of(max(pair.tests.n for pair in table.pairs), "question")
             ends = dict.fromkeys((percent(min(effects), 1), percent(max(effects), 1)))
             yield (
-                f"{asked} under {one_line(table.scorer)} show a true difference with 80 % power only from so many "
+                f"{questions} under {one_line(table.scorer)} show a true difference with 80 % power only from so many "
                 f"points on: {' to '.join(ends)} (minimum detectable effect). Smaller ones may have been missed."
             )
-    chosen = [run.identity.get("selection") for run in runs]
-    whole = [found["of"] for found in chosen if isinstance(found, Mapping) and isinstance(found.get("of"), int)]
-    if whole and comparison.questions < min(whole):
+    selections = [run.identity.get("selection") for run in runs]
+    totals = [
+        selection["of"]
+        for selection in selections
+        if isinstance(selection, Mapping) and isinstance(selection.get("of"), int)
+    ]
+    if totals and comparison.questions < min(totals):
         yield (
-            f"The figures are of {comparison.questions:,} questions drawn from {min(whole):,}; they represent the "
+            f"The figures are of {comparison.questions:,} questions drawn from {min(totals):,}; they represent the "
             "others as far as the draw does."
         )
-    yield from _repeated(common_questions(store, runs, True)[0])
+    yield from _repeated_question_sentences(common_questions(store, runs, True)[0])
     if comparison.epochs == 1:
         yield "Each question was asked once: how much the answers of one system vary was not measured."
     models = {model.partition("[")[0] for row in rows for model in row.models.values()}
@@ -81,14 +88,17 @@ def limitation_sentences(
         yield "All systems asked one model: what holds for it need not hold for another."
     for table in tables:
         if unread := {line.run: line.outcomes["unreadable"] for line in table.lines if line.outcomes.get("unreadable")}:
-            known, scorer = described(table.scorer), one_line(table.scorer)
-            letter = one_line(known.otherwise) if isinstance(known, ChoiceScorer) else ""
-            then = (
+            scorer_record, scorer = described(table.scorer), one_line(table.scorer)
+            letter = one_line(scorer_record.otherwise) if isinstance(scorer_record, ChoiceScorer) else ""
+            consequence = (
                 f"it counts them as {letter}, which is right wherever {letter} is" if letter else "they are not right"
             )
-            said = "; ".join(f"{names[run]} {count:,}" for run, count in unread.items())
-            of = comparison.questions * comparison.epochs
-            yield f"From some answers {scorer} can read no choice; {then}. Of {of:,} attempts each: {said}."
+            counts = "; ".join(f"{names[run]} {count:,}" for run, count in unread.items())
+            attempts = comparison.questions * comparison.epochs
+            yield (
+                f"From some answers {scorer} can read no choice; {consequence}. Of {attempts:,} attempts each: "
+                f"{counts}."
+            )
         if described(table.scorer).needs_judge:
             yield (
                 f"Scores under {one_line(table.scorer)} are a model's verdicts. How far it agrees with people is known "
@@ -101,19 +111,21 @@ def limitation_sentences(
         )
 
 
-def _repeated(questions: Sequence[Question]) -> Iterator[str]:
-    """How many questions are not independent of others, known by the benchmark or not."""
-    sizes = Counter(f"{one.benchmark} {one.cluster}" for one in questions if one.cluster)
+def _repeated_question_sentences(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield how many questions are not independent of others, whether the benchmark marks them or not."""
+    sizes = Counter(f"{question.benchmark} {question.cluster}" for question in questions if question.cluster)
     if groups := [count for count in sizes.values() if count > 1]:
         yield (
             f"{sum(groups):,} of the {len(questions):,} questions are in {number_of(len(groups), 'cluster')} of "
             "duplicates or of one source. Intervals and tests take each as one."
         )
     texts = Counter(
-        (" ".join(one.text.split()).casefold(), *sorted(one.options.values())) for one in questions if not one.cluster
+        (" ".join(question.text.split()).casefold(), *sorted(question.options.values()))
+        for question in questions
+        if not question.cluster
     )
-    if same := [count for count in texts.values() if count > 1]:
+    if copies := [count for count in texts.values() if count > 1]:
         yield (
-            f"{sum(same):,} questions share their text and options with another ({number_of(len(same), 'text')}), and "
-            "the benchmark does not mark them as duplicates: intervals take them as independent."
+            f"{sum(copies):,} questions share their text and options with another ({number_of(len(copies), 'text')}), "
+            "and the benchmark does not mark them as duplicates: intervals take them as independent."
         )

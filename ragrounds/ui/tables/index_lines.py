@@ -1,4 +1,4 @@
-"""Indexes in lines: what a build came to, what an index holds, which versions are kept."""
+"""Indexes in lines: the result of a build, the content of an index, the versions that are kept."""
 
 from __future__ import annotations
 
@@ -12,90 +12,92 @@ from ragrounds.tools.index.index_details import IndexDetails, IndexVersion
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe, size
 
-_LABEL = 13
+_LABEL_WIDTH = 13
 
 
 def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], width: int = 100) -> Iterator[str]:
-    """What a build came to: what became of each file and document, what searches them."""
+    """Yield the result of a build: what became of each file and document, and the retrievers that search them."""
     if found.report is not None:
         yield from found.report.lines(width)
     if found.manifest is not None:
-        yield _held(found.manifest)
+        yield _version_text(found.manifest)
     if not new:
         yield "nothing changed: the same version is searched"
     for spec in retrievers:
         yield one_line(f"searchable with {safe(spec)}", 400)
     if new and (former := found.versions[:-1]):
-        taken = size(sum(one.bytes for one in former))
+        former_size = size(sum(version.bytes for version in former))
         name = quote(f"{found.name}@{former[0].version}")
-        yield f"earlier versions take {taken}: `ragrounds index rm {name}` removes one"
+        yield f"earlier versions take {former_size}: `ragrounds index rm {name}` removes one"
 
 
-def _held(made: Manifest | IndexVersion) -> str:
-    return f"{made.passages:,} passages of {made.documents:,} documents, version {made.version}"
+def _version_text(version: Manifest | IndexVersion) -> str:
+    return f"{version.passages:,} passages of {version.documents:,} documents, version {version.version}"
 
 
 def index_table(found: Sequence[IndexDetails]) -> TextTable:
-    """A line for each index."""
+    """Return a table with a line for each index."""
 
-    def passages(one: IndexDetails) -> str:
-        """How many, or why there are none."""
-        return f"{one.manifest.passages:,}" if one.manifest else "damaged" if one.damage else "half-built"
+    def passages(index: IndexDetails) -> str:
+        """Return the number of passages, or why the index has none."""
+        return f"{index.manifest.passages:,}" if index.manifest else "damaged" if index.damage else "half-built"
 
     columns = (
         words("index", "name", whole=True),
         Column("passages", passages),
-        words("version", lambda one: one.manifest.version if one.manifest else ""),
-        Column("kept", lambda one: len(one.versions)),
-        Column("engines", lambda one: len(one.engines)),
+        words("version", lambda index: index.manifest.version if index.manifest else ""),
+        Column("kept", lambda index: len(index.versions)),
+        Column("engines", lambda index: len(index.engines)),
         Column("size", "bytes", size),
-        words("chunker", lambda one: one.manifest.chunker if one.manifest else ""),
+        words("chunker", lambda index: index.manifest.chunker if index.manifest else ""),
     )
     return table_of("indexes", found, columns)
 
 
 def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
-    """What an index was made from, and how; what became of each file; its engines; its versions, the newest first.
+    """Yield an index's source and settings, what became of each file, its engines, and its versions, the newest first.
 
     Args:
         found: the index.
         width: columns of the terminal.
     """
-    for label, text in _details(found):
-        yield from _wrapped(label, text, width)
+    for label, text in _labelled_details(found):
+        yield from _wrap_labelled(label, text, width)
     if found.report is not None:
-        for number, line in enumerate(found.report.lines(width - _LABEL)):
-            yield f"{'' if number else 'files':{_LABEL}}{line}"
+        for number, line in enumerate(found.report.lines(width - _LABEL_WIDTH)):
+            yield f"{'' if number else 'files':{_LABEL_WIDTH}}{line}"
     for engine in found.engines:
-        yield from _wrapped("engine", f"{engine.index}  {size(engine.bytes)}", width)
-    for one in reversed(found.versions):
-        runs = f", searched by {number_of(len(one.runs), 'stored run')}" if one.runs else ""
-        yield from _wrapped("kept", f"{_moment(one.built)}  {_held(one)}, {size(one.bytes)}{runs}", width)
+        yield from _wrap_labelled("engine", f"{engine.index}  {size(engine.bytes)}", width)
+    for version in reversed(found.versions):
+        runs = f", searched by {number_of(len(version.runs), 'stored run')}" if version.runs else ""
+        yield from _wrap_labelled(
+            "kept", f"{_moment_text(version.built)}  {_version_text(version)}, {size(version.bytes)}{runs}", width
+        )
 
 
-def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
-    made = found.manifest
-    yield "name", found.name
-    if found.damage:
-        yield "damaged", found.damage
-    elif made is None:
+def _labelled_details(index: IndexDetails) -> Iterator[tuple[str, str]]:
+    manifest = index.manifest
+    yield "name", index.name
+    if index.damage:
+        yield "damaged", index.damage
+    elif manifest is None:
         yield "passages", "half-built: the same `ragrounds index build` resumes"
     else:
-        yield "version", made.version
-        yield "passages", f"{made.passages:,} of {made.documents:,} documents"
-        yield "chunker", made.chunker
-        yield "source", made.source
-        if made.skipped and found.report is None:  # the report counts them, with files that were not even opened
-            yield "skipped", f"{made.skipped:,}"
-        yield "built", _moment(made.built)
-    yield "size", size(found.bytes)
+        yield "version", manifest.version
+        yield "passages", f"{manifest.passages:,} of {manifest.documents:,} documents"
+        yield "chunker", manifest.chunker
+        yield "source", manifest.source
+        if manifest.skipped and index.report is None:  # the report also counts files that were not even opened
+            yield "skipped", f"{manifest.skipped:,}"
+        yield "built", _moment_text(manifest.built)
+    yield "size", size(index.bytes)
 
 
-def _moment(seconds: float) -> str:
+def _moment_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _wrapped(label: str, text: str, width: int, indent: int = _LABEL) -> list[str]:
-    """A label with its text, which goes on below itself where the terminal ends."""
-    held = f"{label:{indent}}{safe(text)}"
-    return fold(held, max(width, 2 * indent), " " * indent) or [held]
+def _wrap_labelled(label: str, text: str, width: int, indent: int = _LABEL_WIDTH) -> list[str]:
+    """Return a label with its text, folded to the width; further lines are indented below the text."""
+    line = f"{label:{indent}}{safe(text)}"
+    return fold(line, max(width, 2 * indent), " " * indent) or [line]

@@ -1,4 +1,4 @@
-"""What there is to choose from, as tables of text: retrievers, what is missing for others, benchmarks."""
+"""The available choices as tables of text: retrievers, missing requirements of others, benchmarks."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from ragrounds.ui.text import safe
 
 
 def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
-    """Retrievers and rerankers that can be used here."""
+    """Return a table of the retrievers and rerankers that can be used here."""
 
-    def about(one: Retriever) -> str:
-        return one.summary + (f"; from the package {one.package}" if one.package else "")
+    def about(retriever: Retriever) -> str:
+        return retriever.summary + (f"; from the package {retriever.package}" if retriever.package else "")
 
     columns = (words("name", whole=True), words("what it is", about, text=safe))
     return table_of("retrievers", retrievers, columns, title="retrievers")
 
 
 def missing_lines(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A line for what is here, and one for each thing that is missing, with the names of all that lack it.
+    """Yield a line of what is installed, and one for each missing requirement, with the names that need it.
 
     Args:
-        found: a name, and what is missing for it; empty: nothing.
+        found: name, and its missing requirement; empty if nothing is missing.
     """
     lacking: dict[str, list[str]] = {}
-    for name, why in found:
-        said = "weights are downloaded when first used" if why.startswith("the weights ") else why
-        lacking.setdefault(said, []).append(name)
-    for why, names in sorted(lacking.items()):
-        said = ", ".join(map(safe, names))
-        yield f"not here: {said} ({safe(why)})" if why else f"here: {said}"
+    for name, requirement in found:
+        text = "weights are downloaded when first used" if requirement.startswith("the weights ") else requirement
+        lacking.setdefault(text, []).append(name)
+    for requirement, names in sorted(lacking.items()):
+        text = ", ".join(map(safe, names))
+        yield f"not here: {text} ({safe(requirement)})" if requirement else f"here: {text}"
 
 
 def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
-    """Datasets, and where any of them comes from a package, that."""
-    given = list(cards)
+    """Return a table of datasets, with their package if any of them comes from one."""
+    rows = list(cards)
     columns = (
         words("name", lambda row: row[0].name, whole=True),
         Column("questions", lambda row: row[0].size or None),
@@ -45,6 +45,6 @@ def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
         words("language", lambda row: row[0].language),
         words("scorers", lambda row: ", ".join(row[0].scorers)),
         words("licence", lambda row: row[0].license),
-        words("package", lambda row: row[1]) if any(package for _, package in given) else None,
+        words("package", lambda row: row[1]) if any(package for _, package in rows) else None,
     )
-    return table_of("benchmarks", given, columns)
+    return table_of("benchmarks", rows, columns)

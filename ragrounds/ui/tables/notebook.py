@@ -1,7 +1,7 @@
-"""What is printed on a console, as a text, and as HTML for notebooks: real tables, all of it escaped.
+"""Console output as text, and as HTML for notebooks: real tables, all of it escaped.
 
-Results are drawn once, on a console of rich's. :func:`text_of` and :func:`html_of` carry the drawing out on consoles
-that keep it.
+Results are rendered once, on a console of rich's. :func:`text_of` and :func:`html_of` render them on consoles that keep
+the output.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.theme import notebook_colours
 
 Draw = Callable[[Console], None]
-"""Prints something on a console."""
-_WIDE = 160
-"""Columns of a text that no terminal bounds."""
-_FOLDED = 300
-"""Characters of prose from which on a notebook folds it."""
+"""Function that prints something on a console."""
+_TEXT_WIDTH = 160
+"""Width in columns of a text that no terminal limits."""
+_FOLD_FROM = 300
+"""Number of characters of prose from which on a notebook folds it."""
 _STYLE = """<style>
 .ragrounds{color:inherit;font-size:.92em;line-height:1.45}
 .ragrounds table{border-collapse:collapse;margin:.3em 0 1em;background:transparent;color:inherit}
@@ -45,11 +45,11 @@ _STYLE = """<style>
 
 
 class Prose(Text):
-    """What a model or a document wrote: in a notebook its Markdown is laid out, folded where it is long."""
+    """Text of a model or a document. A notebook renders its Markdown, and folds it if it is long."""
 
 
 def in_notebook() -> bool:
-    """Whether this process is a notebook's kernel."""
+    """Return True if this process is a notebook's kernel."""
     shell = sys.modules.get("IPython")
     if shell is None:
         return False
@@ -58,44 +58,45 @@ def in_notebook() -> bool:
 
 
 def text_of(draw: Draw) -> str:
-    """What is drawn, as plain text: as wide as the terminal, or wide where there is none."""
+    """Return console output as plain text, as wide as the terminal; 160 columns if there is no terminal."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = SafeConsole().width if terminal else _WIDE
+    width = SafeConsole().width if terminal else _TEXT_WIDTH
     file = io.StringIO()
     draw(SafeConsole(file=file, width=width, color_system=None, highlight=False))
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").split("\n"))
 
 
 def html_of(draw: Draw) -> str:
-    """What is drawn, as HTML in the colours of the page. Nothing in it is markup."""
+    """Return console output as HTML in the colours of the page. Nothing in it is markup."""
     console = _HtmlConsole()
     draw(console)
     return page_part("".join(console.parts))
 
 
 def page_part(body: str) -> str:
-    """A part of a page with the style of our tables."""
+    """Return a part of a page with the style of our tables."""
     style = ""
     if "<svg" in body:
         colours = ";".join(f"--{name}:{colour}" for name, colour in notebook_colours().items())
-        from ragrounds.ui.pictures.chart_svg import picture_style  # a notebook alone draws with it
+        # Imported here, since only a notebook renders pictures with it.
+        from ragrounds.ui.pictures.chart_svg import picture_style
 
         style = f".ragrounds{{{colours}}}{picture_style()}"
     return f'{_STYLE}{style}</style><div class="ragrounds">{body}</div>'
 
 
 class _HtmlConsole(SafeConsole):
-    """A console that keeps tables and texts as HTML. Wide, so that nothing is folded: a page scrolls."""
+    """Console that keeps tables and texts as HTML. It is very wide, so that nothing is folded: a page scrolls."""
 
     def __init__(self) -> None:
         super().__init__(file=io.StringIO(), width=10_000, color_system=None)
         self.parts: list[str] = []
 
     def print(self, *objects: Any, **_: Any) -> None:
-        """Keep what is printed."""
+        """Keep the printed objects as HTML."""
         for printed in objects:
             if isinstance(printed, Table):
-                self.parts.append(_table(printed))
+                self.parts.append(_table_html(printed))
             elif isinstance(printed, Rule):
                 self.parts.append(f'<p class="bold">{html_text(printed.title)}</p>')
             elif isinstance(printed, PictureText):
@@ -103,37 +104,37 @@ class _HtmlConsole(SafeConsole):
 
                 self.parts.append(page_picture(printed.picture))
             elif isinstance(printed, Prose) and printed.plain.strip():
-                self.parts.append(_prose(printed.plain))
+                self.parts.append(_prose_html(printed.plain))
             elif isinstance(printed, Text) and printed.plain.strip():
-                self.parts.append(_text(printed))
+                self.parts.append(_text_html(printed))
             elif isinstance(printed, str) and printed.strip():
                 self.parts.append(f"<p>{html_text(printed)}</p>")
 
 
 def html_text(text: object) -> str:
-    """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
+    """Return any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
     return escape(safe(str(text)))
 
 
-def _prose(text: str) -> str:
-    """Tags, addresses and pictures stand in it as they were written."""
-    from markdown_it import MarkdownIt  # as rich lays Markdown out; who prints none waits for no parser
+def _prose_html(text: str) -> str:
+    """Return Markdown as HTML. Tags, addresses and pictures are shown as they were written."""
+    from markdown_it import MarkdownIt  # rich's own parser; imported here, so that only printed prose waits for it
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    made: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(safe(text))
-    if len(text) <= _FOLDED:
-        return made
-    return f"<details><summary>{html_text(one_line(text))}</summary>{made}</details>"
+    html: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(safe(text))
+    if len(text) <= _FOLD_FROM:
+        return html
+    return f"<details><summary>{html_text(one_line(text))}</summary>{html}</details>"
 
 
-def _text(text: Text) -> str:
+def _text_html(text: Text) -> str:
     plain = text.plain.strip("\n")
     if "\n" in plain:
         return f"<pre>{html_text(plain)}</pre>"
     return f'<p class="bold">{html_text(plain)}</p>' if "bold" in str(text.style) else f"<p>{html_text(plain)}</p>"
 
 
-def _table(table: Table) -> str:
+def _table_html(table: Table) -> str:
     columns = table.columns
     rows = zip(*([_cell(cell) for cell in column.cells] for column in columns), strict=True)
     names = [_cell(column.header) for column in columns]

@@ -1,4 +1,6 @@
-"""How judges agree with people, what people's labels make of judged figures, and which judge is worth its price."""
+"""The agreement of judges with people, figures corrected by people's labels, and the value of each judge for its
+price.
+"""
 
 from __future__ import annotations
 
@@ -34,146 +36,152 @@ from ragrounds.ui.text import (
 
 
 def print_agreement(found: PeopleAgreement, raters: int) -> None:
-    """Print kappa, accuracy with its interval, what was left out, and the confusion."""
+    """Print kappa, accuracy with its interval, what was left out, and the confusion table."""
     console, confusion = results_console(), found.judge.confusion
     for line in _agreement_lines(found, raters):
         console.print(Text(line), soft_wrap=True)
     if len(found.judges) > 1:
-        print_table(_each_judge(found), console)
+        print_table(_judge_table(found), console)
     columns = [words("people", lambda row: row[0])]
     columns += [Column(safe(name), lambda row, name=name: row[1][name]) for name in confusion]  # type: ignore[misc]
-    said = "the majority" if found.panel else "the judge"
-    title = f"what people said (lines) and what {said} said (columns)"
+    judged_by = "the majority" if found.panel else "the judge"
+    title = f"what people said (lines) and what {judged_by} said (columns)"
     print_table(table_of("confusion", confusion.items(), columns, title=title), console)
     if found.categories:
-        print_table(_by_category(found), console)
-    for one in found.corrections:
-        if any(figure.corrected for figure in one.figures):
-            _print_corrections(one, console)
-    # Of several scorers most is the same.
-    for line in dict.fromkeys(line for one in found.corrections for line in _correction_lines(one)):
+        print_table(_category_table(found), console)
+    for corrections in found.corrections:
+        if any(figure.corrected for figure in corrections.figures):
+            _print_corrections(corrections, console)
+    # The lines of several scorers are mostly the same.
+    for line in dict.fromkeys(line for corrections in found.corrections for line in _correction_lines(corrections)):
         console.print(Text(line), soft_wrap=True)
     if found.prices:
-        print_table(_prices(found), console)
+        print_table(_price_table(found), console)
 
 
-def _agreement_lines(found: PeopleAgreement, raters: int) -> Iterator[str]:
-    judge, accuracy = found.judge, found.judge.accuracy
-    chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
-    who = "The majority of the judges" if found.panel else "The judge"
-    who += f" ({judge_phrase(found.by).removeprefix('the majority of ')})" if found.by is not None else ""
+def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
+    judge, accuracy = agreement.judge, agreement.judge.accuracy
+    chance = f"; chance taken off, Cohen's kappa {_number_text(judge.kappa)}" if judge.kappa is not None else ""
+    rater = "The majority of the judges" if agreement.panel else "The judge"
+    rater += f" ({judge_phrase(agreement.by).removeprefix('the majority of ')})" if agreement.by is not None else ""
     split = ""
-    if found.undecided_judges:
-        split = f" ({found.undecided_judges:,} more, on which the judges have no majority, are left out)"
-    yield f"{who} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
+    if agreement.undecided_judges:
+        split = f" ({agreement.undecided_judges:,} more, on which the judges have no majority, are left out)"
+    yield f"{rater} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     interval = f" ({kappa_ends(judge)})" if judge.kappa is not None else ""
-    yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
+    yield f"Cohen's kappa: {_number_text(judge.kappa)}{interval}"
     for side, label in judge.constant.items():
-        who = "the judge" if side == "judge" else "the people"
-        yield f"{who} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
+        rater = "the judge" if side == "judge" else "the people"
+        yield f"{rater} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
     if raters > 1:
         yield (
-            f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "
-            f"Krippendorff's alpha {_number(found.human_alpha)}"
+            f"{raters} people among themselves: Fleiss' kappa {_number_text(agreement.human_kappa)}, "
+            f"Krippendorff's alpha {_number_text(agreement.human_alpha)}"
         )
-    left = {
-        "the judges have no majority": found.undecided_judges,
-        "the judge gave no verdict": judge.missing - found.undecided_judges,
-        "not judged": found.unmatched,
-        "people without a majority": found.undecided,
+    left_out = {
+        "the judges have no majority": agreement.undecided_judges,
+        "the judge gave no verdict": judge.missing - agreement.undecided_judges,
+        "not judged": agreement.unmatched,
+        "people without a majority": agreement.undecided,
     }
-    if found.changed:
-        some = safe(", ".join(found.changed[:10])) + (", …" if len(found.changed) > 10 else "")
-        yield f"left out, the answer is another than people labelled: {len(found.changed):,} ({some})"
-    yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
+    if agreement.changed:
+        changed_items = safe(", ".join(agreement.changed[:10])) + (", …" if len(agreement.changed) > 10 else "")
+        yield f"left out, the answer is another than people labelled: {len(agreement.changed):,} ({changed_items})"
+    yield from (f"left out, {reason}: {count:,}" for reason, count in left_out.items() if count)
 
 
-def _kappa(one: Agreement | None) -> str:
-    """The interval of kappa."""
-    if one is None:
+def _kappa_interval(agreement: Agreement | None) -> str:
+    """Return the interval of kappa."""
+    if agreement is None:
         return UNKNOWN
-    return TOO_FEW if one.kappa_low is None else f"{_number(one.kappa_low)} to {_number(one.kappa_high)}"
+    return (
+        TOO_FEW
+        if agreement.kappa_low is None
+        else f"{_number_text(agreement.kappa_low)} to {_number_text(agreement.kappa_high)}"
+    )
 
 
-def _by_category(found: PeopleAgreement) -> TextTable:
+def _category_table(agreement: PeopleAgreement) -> TextTable:
     return table_of(
         "categories",
-        found.categories,
+        agreement.categories,
         (
             words("of"),
             words("name", whole=True),
             Column("items", "agreement.n"),
-            Column("same %", "agreement.accuracy", lambda one: percent(one.value, 1)),
-            Column("95 %", "agreement.accuracy", lambda one: ends(one.low, one.high)),
-            Column("kappa", "agreement.kappa", _number),
+            Column("same %", "agreement.accuracy", lambda accuracy: percent(accuracy.value, 1)),
+            Column("95 %", "agreement.accuracy", lambda accuracy: ends(accuracy.low, accuracy.high)),
+            Column("kappa", "agreement.kappa", _number_text),
         ),
         title="the judge and people by category",
     )
 
 
-def _print_corrections(found: Corrections, console: Console) -> None:
-    """A scorer's figures by the judge alone and corrected, the differences from the first run, and what is lacking."""
-    scorer, figures = found.figures[0].scorer, found.figures
+def _print_corrections(corrections: Corrections, console: Console) -> None:
+    """Print a scorer's figures by the judge alone and corrected, the differences from the first run, and the labels
+    that are missing.
+    """
+    scorer, figures = corrections.figures[0].scorer, corrections.figures
     unit = described(scorer).unit
 
-    def figure(one: Estimate | Corrected | None, write: Callable[..., str] = in_scale) -> str:
-        """With its interval."""
-        if one is None:
+    def figure(estimate: Estimate | Corrected | None, write: Callable[..., str] = in_scale) -> str:
+        """Return an estimate with its interval."""
+        if estimate is None:
             return UNKNOWN
-        between = ends(one.low, one.high, unit, signed=write is difference_text)
-        return f"{write(one.value, unit)} ({between})"
+        between = ends(estimate.low, estimate.high, unit, signed=write is difference_text)
+        return f"{write(estimate.value, unit)} ({between})"
 
-    def more(one: CorrectedFigure) -> str:
-        """How many more labels."""
-        return "too few answers" if one.short else UNKNOWN if one.more is None else f"{one.more:,}"
+    def more(run_figure: CorrectedFigure) -> str:
+        """Return how many more labels are needed."""
+        return "too few answers" if run_figure.short else UNKNOWN if run_figure.more is None else f"{run_figure.more:,}"
 
-    wanted = any(one.more is not None or one.short for one in figures)
+    needs_labels = any(run_figure.more is not None or run_figure.short for run_figure in figures)
     columns = (
         words("run", whole=True),
         Column("by the judge (95 %)", "judge", figure),
         Column("labelled"),
         Column("corrected (95 %)", "corrected", figure),
         Column("worth", "effective"),
-        Column("still to label", lambda one: one, more) if wanted else None,
+        Column("still to label", lambda run_figure: run_figure, more) if needs_labels else None,
     )
     about = "worth: labels that alone would give this interval"
-    title = f"{scorer}, corrected by people's labels" + (f" with {found.by}" if found.by else "")
+    title = f"{scorer}, corrected by people's labels" + (f" with {corrections.by}" if corrections.by else "")
     print_table(table_of("corrected", figures, columns, title=title, about=about), console)
-    if found.differences:
+    if corrections.differences:
         pair = (
             words("run", whole=True),
-            Column("by the judge (95 %)", "judge", lambda one: figure(one, difference_text)),
-            Column("corrected (95 %)", "corrected", lambda one: figure(one, difference_text)),
+            Column("by the judge (95 %)", "judge", lambda estimate: figure(estimate, difference_text)),
+            Column("corrected (95 %)", "corrected", lambda estimate: figure(estimate, difference_text)),
         )
         title = f"{scorer}, minus that of {figures[0].run}"
-        print_table(table_of("corrected differences", found.differences, pair, title=title), console)
+        print_table(table_of("corrected differences", corrections.differences, pair, title=title), console)
 
 
-def _correction_lines(found: Corrections) -> Iterator[str]:
-    """Why something is not there, and what it rests on."""
+def _correction_lines(corrections: Corrections) -> Iterator[str]:
+    """Yield why some figures are missing, and on which assumptions the others depend."""
     lacks: dict[str, list[str]] = {}
-    for one in found.figures:
-        lacks.setdefault(one.why, []).append(one.run)
-    for pair in found.differences:
-        if not any(one.why for one in found.figures if one.run in (pair.run, pair.first)):
+    for figure in corrections.figures:
+        lacks.setdefault(figure.why, []).append(figure.run)
+    for pair in corrections.differences:
+        if not any(figure.why for figure in corrections.figures if figure.run in (pair.run, pair.first)):
             lacks.setdefault(pair.why, []).append(f"{pair.run} minus {pair.first}")
-    for why, names in lacks.items():
-        if why:
-            yield f"No corrected figure of {safe(', '.join(names))}: {safe(why)}."
-    for note in found.notes:
+    for reason, names in lacks.items():
+        if reason:
+            yield f"No corrected figure of {safe(', '.join(names))}: {safe(reason)}."
+    for note in corrections.notes:
         yield f"Not to be relied on: {safe(note)}."
-    if not found.drawn and any(one.corrected for one in found.figures):
+    if not corrections.drawn and any(figure.corrected for figure in corrections.figures):
         yield "The labels say nothing of how their answers were chosen: corrected figures hold if chance drew them."
 
 
-def _prices(found: PeopleAgreement) -> TextTable:
-    unit = described(found.corrections[0].figures[0].scorer).unit
-    first = found.corrections[0].figures[0]
+def _price_table(agreement: PeopleAgreement) -> TextTable:
+    unit = described(agreement.corrections[0].figures[0].scorer).unit
+    first = agreement.corrections[0].figures[0]
     return table_of(
         "judges to buy",
-        found.prices,
+        agreement.prices,
         (
             words("judge"),
             Column("full price", "cost", dollars),
@@ -185,21 +193,21 @@ def _prices(found: PeopleAgreement) -> TextTable:
     )
 
 
-def _each_judge(found: PeopleAgreement) -> TextTable:
+def _judge_table(agreement: PeopleAgreement) -> TextTable:
     return table_of(
         "each judge",
-        found.judges,
+        agreement.judges,
         (
             words("judge"),
-            Column("items", lambda one: one.agreement.n if one.agreement else 0),
+            Column("items", lambda judge: judge.agreement.n if judge.agreement else 0),
             Column("same %", "agreement.accuracy.value", lambda value: percent(value, 1)),
-            Column("kappa", "agreement.kappa", _number),
-            Column("95 %", "agreement", _kappa),
+            Column("kappa", "agreement.kappa", _number_text),
+            Column("95 %", "agreement", _kappa_interval),
         ),
         title="each judge by itself, on all items that it gave a verdict on",
         about="Cohen's kappa with people: 1 perfect, 0 as by chance",
     )
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else figure_text(value, ".3f")

@@ -1,5 +1,7 @@
-"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ; of one set, of several, and of
-graded pairs."""
+"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ.
+
+They are for one set of queries, for several sets, and for graded pairs.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, size
 
 RetrieverEntries = Sequence[dict[str, Any]]
-"""What was measured of each retriever, by name."""
+"""Measurements of each retriever by name."""
 _LEVEL = 0.05
-"""Of all pairs together, after Holm's correction."""
+"""Significance level over all pairs together, after Holm's correction."""
 
 
 def print_retrieval(
@@ -29,19 +31,22 @@ def print_retrieval(
     console: Console | None = None,
     differences: Sequence[QueryDifference] = (),
 ) -> None:
-    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and the queries that
-    the two best differ on most."""
+    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and the queries on
+    which the two best differ the most.
+    """
     first = names[0]
-    means = (Column(name, text=_figure) for name in names)
+    means = (Column(name, text=_figure_text) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
-    facts = (one for one in _FACTS if any(one.of(entry) is not None for entry in entries))
-    tables = [table_of("means", entries, (_WHO, *means), **about)]
-    tables.append(table_of("queries", entries, (_WHO, *facts), title="queries, speed and size"))
+    facts = (column for column in _FACTS if any(column.of(entry) is not None for entry in entries))
+    tables = [table_of("means", entries, (_RETRIEVER_COLUMN, *means), **about)]
+    tables.append(table_of("queries", entries, (_RETRIEVER_COLUMN, *facts), title="queries, speed and size"))
     if comparisons:
         title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
         tables.append(pair_table(comparisons, title))
-    ranked = sorted(((entry["retriever"], entry[first]) for entry in entries), key=lambda one: -one[1])
-    _print(ranked, first, comparisons, tables, differences, first, console or results_console())
+    ranked = sorted(
+        ((entry["retriever"], entry[first]) for entry in entries), key=lambda retriever_mean: -retriever_mean[1]
+    )
+    _print_tables(ranked, first, comparisons, tables, differences, first, console or results_console())
 
 
 def print_sets(
@@ -56,78 +61,87 @@ def print_sets(
 
     Args:
         rows: a :class:`ragrounds.api.retrieve.RetrieverMean` each.
-        comparisons, measure, sets, differences: of the same result.
-        console: where.
+        comparisons, measure, sets, differences: fields of the same result.
+        console: where to print.
     """
 
     def of_set(name: str) -> Column:
-        """The column of a set's means."""
-        return Column(one_line(name, 40), lambda row: row.values.get(name), _figure)
+        """Return the column of a set's means."""
+        return Column(one_line(name, 40), lambda row: row.values.get(name), _figure_text)
 
-    speed = Column("queries_per_second", text=_speed, heading="queries a second")
-    columns = (_WHO, *map(of_set, sets), Column("mean", text=_figure), speed)
+    speed = Column("queries_per_second", text=_speed_text, heading="queries a second")
+    columns = (_RETRIEVER_COLUMN, *map(of_set, sets), Column("mean", text=_figure_text), speed)
     about = {"title": f"{measure} by set", "about": "as trec_eval -c gives it; mean: of the sets"}
     tables = [table_of("sets", rows, columns, **about)]
     if comparisons:
         tables.append(pair_table(comparisons, f"{measure}, 1st minus 2nd, mean over sets", several=True))
-    ranked = sorted(((row.retriever, row.mean) for row in rows if row.mean is not None), key=lambda one: -one[1])
-    what = f"mean {measure} over {number_of(len(sets), 'set')}"
-    _print(ranked, what, comparisons, tables, differences, measure, console)
+    ranked = sorted(
+        ((row.retriever, row.mean) for row in rows if row.mean is not None),
+        key=lambda retriever_mean: -retriever_mean[1],
+    )
+    ranked_measure = f"mean {measure} over {number_of(len(sets), 'set')}"
+    _print_tables(ranked, ranked_measure, comparisons, tables, differences, measure, console)
 
 
-def _print(
+def _print_tables(
     ranked: Sequence[tuple[str, float]],
-    what: str,
+    ranked_measure: str,
     comparisons: Sequence[RetrievalComparison],
     tables: Sequence[TextTable],
     differences: Sequence[QueryDifference],
     measure: str,
     console: Console,
 ) -> None:
-    console.print(Text(_ahead(ranked, what, comparisons) if ranked else f"{what}: no retriever has them all."))
+    console.print(
+        Text(
+            _leader_sentence(ranked, ranked_measure, comparisons)
+            if ranked
+            else f"{ranked_measure}: no retriever has them all."
+        )
+    )
     for table in tables:
         print_table(table, console)
     if differences:
         names = (one_line(name, 40) for name, _ in ranked[:2])
-        print_table(_differing_queries(differences, measure, *names), console)
+        print_table(_query_table(differences, measure, *names), console)
 
 
 def print_similarity(
     entries: RetrieverEntries, differences: Sequence[CorrelationDifference], console: Console | None = None
 ) -> None:
     """Print the correlations of each model with their intervals, and the differences between models."""
-    console, columns = console or results_console(), [words("model", "retriever", text=_named)]
+    console, columns = console or results_console(), [words("model", "retriever", text=_short_name)]
     for name in MEASURES:
-        columns.append(Column(name, text=_figure))
-        columns.append(Column("95 %", lambda entry, name=name: _ends(*entry[f"{name}_interval"])))  # type: ignore[misc]
+        columns.append(Column(name, text=_figure_text))
+        columns.append(Column("95 %", lambda entry, name=name: _interval_text(*entry[f"{name}_interval"])))  # type: ignore[misc]
     title = f"cosines against {entries[0]['pairs']:,} graded pairs"
     print_table(table_of("similarity", entries, columns, title=title), console)
     columns = [
-        words("pair", lambda one: f"{_named(one.first)} - {_named(one.second)}"),
+        words("pair", lambda difference: f"{_short_name(difference.first)} - {_short_name(difference.second)}"),
         words("measure"),
-        Column("difference", text=_figure),
-        Column("95 %", lambda one: _ends(one.low, one.high)),
+        Column("difference", text=_figure_text),
+        Column("95 %", lambda difference: _interval_text(difference.low, difference.high)),
     ]
     if differences:
         print_table(table_of("differences", differences, columns, title="paired differences"), console)
 
 
-def _named(retriever: str) -> str:
+def _short_name(retriever: str) -> str:
     return one_line(retriever, 200)
 
 
-_WHO = words("retriever", text=_named)
+_RETRIEVER_COLUMN = words("retriever", text=_short_name)
 
 
-def _figure(value: float | None) -> str:
+def _figure_text(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.4f}"
 
 
-def _speed(value: float | None) -> str:
+def _speed_text(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.1f}"
 
 
-def _ends(low: float | None, high: float | None) -> str:
+def _interval_text(low: float | None, high: float | None) -> str:
     return UNKNOWN if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
@@ -137,29 +151,31 @@ _FACTS = (
     Column("unjudged_queries", heading="not judged"),
     Column("left_out", heading="left out"),
     Column("unknown_documents", heading="not in the corpus"),
-    Column("queries_per_second", text=_speed, heading="queries a second"),
+    Column("queries_per_second", text=_speed_text, heading="queries a second"),
     Column("p95_seconds", text=duration, heading="slowest 5 %"),
     Column("index_bytes", text=size, heading="index"),
 )
 
 
-def _ahead(ranked: Sequence[tuple[str, float]], what: str, pairs: Sequence[RetrievalComparison]) -> str:
-    """Which retriever has the best figure, and from which others it differs significantly."""
+def _leader_sentence(ranked: Sequence[tuple[str, float]], measure: str, pairs: Sequence[RetrievalComparison]) -> str:
+    """Return which retriever has the best figure, and from which others it differs significantly."""
     best, value = ranked[0]
     if len(ranked) == 1:
-        return f"{_named(best)}: {what} {value:.4f}."
-    own = [pair for pair in pairs if best in (pair.first, pair.second)]
-    near = [_named(pair.second if pair.first == best else pair.first) for pair in own if pair.holm >= _LEVEL]
-    said = "; significantly better than every other" if own else ""
-    said = f"; not significantly different from {listed(near)}" if near else said
-    return f"{_named(best)} has the best {what}, {value:.4f}{said}."
+        return f"{_short_name(best)}: {measure} {value:.4f}."
+    best_pairs = [pair for pair in pairs if best in (pair.first, pair.second)]
+    near = [
+        _short_name(pair.second if pair.first == best else pair.first) for pair in best_pairs if pair.holm >= _LEVEL
+    ]
+    remark = "; significantly better than every other" if best_pairs else ""
+    remark = f"; not significantly different from {listed(near)}" if near else remark
+    return f"{_short_name(best)} has the best {measure}, {value:.4f}{remark}."
 
 
 def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: bool = False) -> TextTable:
-    """Paired differences: whose, with interval, p, and p after Holm's correction; `several`: over several sets."""
+    """Return paired differences with interval, p, and p after Holm's correction; with `several`, over several sets."""
 
     def ends(pair: RetrievalComparison) -> str:
-        """The interval."""
+        """Return the interval of a difference."""
         if pair.low is None or pair.high is None:
             return TOO_FEW
         return f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}"
@@ -168,28 +184,28 @@ def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: boo
     if several:
         counts = (Column("wins", heading="sets won"), Column("losses", heading="lost"), Column("queries"))
     columns = (
-        words("1st - 2nd", lambda pair: f"{_named(pair.first)} - {_named(pair.second)}"),
+        words("1st - 2nd", lambda pair: f"{_short_name(pair.first)} - {_short_name(pair.second)}"),
         Column("difference", text=lambda value: figure_text(value, "+.4f")),
         Column(f"{100 * pairs[0].level:g} %", ends),
-        Column("p", text=_figure),
-        Column("holm", text=_figure, heading="Holm p"),
+        Column("p", text=_figure_text),
+        Column("holm", text=_figure_text, heading="Holm p"),
         *counts,
     )
-    drawn = "queries drawn within sets" if several else "interval of paired differences"
-    about = f"{drawn}; p: randomisation test, two-sided; Holm p: over the pairs of this table"
+    interval_method = "queries drawn within sets" if several else "interval of paired differences"
+    about = f"{interval_method}; p: randomisation test, two-sided; Holm p: over the pairs of this table"
     return table_of("pairs", pairs, columns, title=title, about=about)
 
 
-def _differing_queries(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
-    """The queries on which two retrievers differ the most; `first` and `second` are their headings."""
+def _query_table(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
+    """Return the queries on which two retrievers differ the most; `first` and `second` are their headings."""
     return table_of(
         "differing",
         differences,
         (
             words("set", where="set", text=lambda value: one_line(value, 40)),
             words("query", text=lambda value: one_line(value, 40)),
-            Column("first", text=_figure, heading=first),
-            Column("second", text=_figure, heading=second),
+            Column("first", text=_figure_text, heading=first),
+            Column("second", text=_figure_text, heading=second),
             words("text", text=lambda value: one_line(value, 60)),
         ),
         title=f"queries that {first} and {second} differ on most",

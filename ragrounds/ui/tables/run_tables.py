@@ -1,4 +1,4 @@
-"""Runs in a list, one run with its figures, and the ledger, as tables of text."""
+"""A list of runs, a single run with its figures, and the ledger, as tables of text."""
 
 from __future__ import annotations
 
@@ -26,65 +26,67 @@ from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe,
 
 
 def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
-    """A line for each run: how far it is, its headline figure, what it cost, how long ago it was begun.
+    """Return a line for each run: its progress, its headline figure, its cost, and its age.
 
     Args:
-        runs: in the order of the lines.
+        runs: runs in the order of the lines.
         now: seconds since the epoch.
     """
-    scorers = {one.scorer for one in runs if one.scorer}
-    unit = next((one.unit for one in runs if one.scorer), "percent")
+    scorers = {overview.scorer for overview in runs if overview.scorer}
+    unit = next((overview.unit for overview in runs if overview.scorer), "percent")
     scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
-    models, benchmarks = ({one.models for one in runs}, {one.run.benchmark for one in runs})
-    searched = _searched(runs)
+    models, benchmarks = ({overview.models for overview in runs}, {overview.run.benchmark for overview in runs})
+    searched = _searched_corpora(runs)
 
-    def score(one: RunOverview) -> str:
-        """The headline figure, with its scorer where there are several."""
-        return _score(one) + (f" {safe(one.scorer)}" if len(scorers) > 1 and one.scorer else "")
+    def score(overview: RunOverview) -> str:
+        """Return the headline figure, with its scorer if there are several."""
+        return _score_text(overview) + (f" {safe(overview.scorer)}" if len(scorers) > 1 and overview.scorer else "")
 
     return table_of(
         "runs",
         runs,
         (
             words("run", "run.id", whole=True),
-            words("agent", lambda one: one.name or one.run.agent, spare=7),
-            words("corpus", lambda one: searched.get(one.run.id, "")) if searched else None,
+            words("agent", lambda overview: overview.name or overview.run.agent, spare=7),
+            words("corpus", lambda overview: searched.get(overview.run.id, "")) if searched else None,
             words("benchmark", "run.benchmark", least=9, spare=2 if len(benchmarks) > 1 else 4),
-            words("model", lambda one: ", ".join(one.models), spare=1 if len(models) > 1 else 6),
+            words("model", lambda overview: ", ".join(overview.models), spare=1 if len(models) > 1 else 6),
             Column(safe(scored), score),
-            Column("done", _done),
-            Column("failed", spare=0 if any(one.failed for one in runs) else 5),
+            Column("done", _progress_text),
+            Column("failed", spare=0 if any(overview.failed for overview in runs) else 5),
             Column("paid", "cost_paid", dollars, spare=3),
             Column("full price", "cost_uncached", dollars, spare=8),
             Column("time", "seconds", duration, spare=9),
-            Column("age", lambda one: age(max(0.0, now - one.run.created))),
+            Column("age", lambda overview: age(max(0.0, now - overview.run.created))),
         ),
     )
 
 
-def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
-    """Of runs that are alike but for the corpora that they searched: run id → which."""
-    alike: dict[tuple[object, ...], list[Run]] = {}
-    for one in runs:
-        alike.setdefault((one.name or one.run.agent, one.run.benchmark, one.models), []).append(one.run)
+def _searched_corpora(runs: Sequence[RunOverview]) -> dict[str, str]:
+    """Return the corpora by run id, for runs that differ in nothing else."""
+    same_except_corpus: dict[tuple[object, ...], list[Run]] = {}
+    for overview in runs:
+        same_except_corpus.setdefault(
+            (overview.name or overview.run.agent, overview.run.benchmark, overview.models), []
+        ).append(overview.run)
     return {
-        run.id: safe(apart)
-        for members in alike.values()
-        for run, apart in zip(
+        run.id: safe(corpora)
+        for members in same_except_corpus.values()
+        for run, corpora in zip(
             members, corpora_apart([str(run.identity.get("corpus") or "") for run in members]), strict=True
         )
-        if apart
+        if corpora
     }
 
 
-def _score(one: RunOverview) -> str:
-    so_far = " so far" if one.so_far and one.score is not None else ""
-    return f"{in_scale(one.score, one.unit)}{so_far}"
+def _score_text(overview: RunOverview) -> str:
+    so_far = " so far" if overview.so_far and overview.score is not None else ""
+    return f"{in_scale(overview.score, overview.unit)}{so_far}"
 
 
-def _done(one: RunOverview) -> str:
-    whole = one.run.count * one.run.epochs
-    return f"{whole:,}" if one.made == whole else f"{one.made:,}/{whole:,}"
+def _progress_text(overview: RunOverview) -> str:
+    planned = overview.run.count * overview.run.epochs
+    return f"{planned:,}" if overview.made == planned else f"{overview.made:,}/{planned:,}"
 
 
 def print_run(
@@ -95,33 +97,38 @@ def print_run(
     reads: Sequence[Read] = (),
     console: Console | None = None,
 ) -> None:
-    """Print a run's identity, figures and costs, and what it has read, by default on stdout; `at_work` says who is
-    making it, empty: nobody."""
+    """Print a run's identity, figures and costs, and what it has read, by default on stdout.
+
+    `at_work` names the process that is running it; empty if none is.
+    """
     console = console or results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    rows = list(_about(run, at_work))
+    rows = list(_run_facts(run, at_work))
     if comparison is not None:
-        rows += _figures(comparison.rows[0])
-        rows += _answered_by(comparison.rows[0])
+        rows += _figure_facts(comparison.rows[0])
+        rows += _answering_models(comparison.rows[0])
         rows += [
             (
                 f"score ({table.scorer})",
                 alone_words(table.lines[0], table.unit)
-                + "".join(f"; {one.scorer} {in_scale(one.lines[0].overall.value, one.unit)}" for one in others),
+                + "".join(
+                    f"; {scorer_table.scorer} {in_scale(scorer_table.lines[0].overall.value, scorer_table.unit)}"
+                    for scorer_table in other_tables
+                ),
             )
-            for table, others in comparison.shown()
+            for table, other_tables in comparison.shown()
             if table.lines[0].overall.value is not None
         ]
         rows += [("note", note) for note in comparison.notes]
-        for one in comparison.tables:
-            counts = one.lines[0].outcomes
+        for scorer_table in comparison.tables:
+            counts = scorer_table.lines[0].outcomes
             outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
-            rows.append((f"outcomes ({one.scorer})", outcomes))
-    rows += [("server reported", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
-    rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
-    rows += [(f"read: {one.kind}", " ".join(filter(None, (one.name, one.value)))) for one in reads]
+            rows.append((f"outcomes ({scorer_table.scorer})", outcomes))
+    rows += [("server reported", f"{server}: {_plain_text(facts)}") for server, facts in run.servers.items()]
+    rows += [(f"identity: {name}", _plain_text(value)) for name, value in run.identity.items()]
+    rows += [(f"read: {read.kind}", " ".join(filter(None, (read.name, read.value)))) for read in reads]
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
@@ -130,21 +137,21 @@ def print_run(
 
 
 def differences_table(found: Sequence[RunDifference], first: str, second: str) -> TextTable:
-    """In what two runs differ, a line each."""
+    """Return the differences between two runs, a line each."""
     return table_of(
         "differences",
         found,
         (
             words("what", "kind", whole=True),
             words("name"),
-            words(first, lambda one: safe(one.first, 300) or "–"),
-            words(second, lambda one: safe(one.second, 300) or "–"),
+            words(first, lambda difference: safe(difference.first, 300) or "–"),
+            words(second, lambda difference: safe(difference.second, 300) or "–"),
         ),
     )
 
 
-def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
-    asked = shlex.join(run.asked.options) if run.asked else "not known"
+def _run_facts(run: Run, at_work: str) -> list[tuple[str, str]]:
+    command = shlex.join(run.asked.options) if run.asked else "not known"
     return [
         ("run", run.id),
         ("agent", run.agent),
@@ -155,15 +162,15 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
             + (", imported" if run.origin == "imported" else ""),
         ),
         ("fingerprint", run.fingerprint),
-        *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
+        *([("asked for by", f"ragrounds run {command}")] if run.origin == "replayed" else []),
         *([("worked at by", at_work)] if at_work else []),
         *([("begun by", f"ragrounds {run.version}")] if run.version else []),
     ]
 
 
-def _figures(row: RunTotals) -> list[tuple[str, str]]:
-    least = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
-    used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
+def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
+    lower_bound = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
+    usage = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
@@ -171,59 +178,61 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
             "calls",
             made_words(row) + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
-        ("tokens", used),
-        ("paid", least + dollars(row.cost_paid)),
-        ("full price", least + dollars(row.cost_uncached)),
+        ("tokens", usage),
+        ("paid", lower_bound + dollars(row.cost_paid)),
+        ("full price", lower_bound + dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
 
 
-def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
-    """Which models its replies name."""
+def _answering_models(row: RunTotals) -> list[tuple[str, str]]:
+    """Return the models that the replies name."""
     counted = [
         ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items())
         for names in row.answered_by.values()
     ]
-    return [("answered by", one) for one in counted]
+    return [("answered by", models) for models in counted]
 
 
-def _plain(value: object) -> str:
+def _plain_text(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
+        return ", ".join(f"{name}={_plain_text(item)}" for name, item in value.items()) or "-"
     return "-" if value is None else str(value)
 
 
 def ledger_table(ledger: Ledger) -> TextTable:
-    """One line for each part, dearest first, and their sum."""
+    """Return one line for each part, the most expensive first, and their sum."""
     lines = [*ledger.lines, ledger.total] if len(ledger.lines) != 1 else list(ledger.lines)
 
     def name(key: str) -> Column:
-        """The column of what lines are split by; their sum is called ``all`` in the first."""
+        """Return the column of a key that the ledger is split by; the sum is called ``all`` in the first."""
 
         def cell(line: LedgerLine) -> str:
-            """The name of a line."""
+            """Return the name of a line."""
             last = line is ledger.total and len(lines) > 1
             return "all" if last and key == ledger.by[0] else getattr(line, key)
 
         return words(key, cell, whole=key == "run")
 
-    optional = {"reused", "failed", "cached", "reasoning"}  # shown where anything stands in them
-    shown = [one for one in _LEDGER if one.name not in optional or any(one.of(line) for line in lines)]
+    optional = {"reused", "failed", "cached", "reasoning"}  # shown if any line has a value
+    columns = [
+        column for column in _LEDGER_COLUMNS if column.name not in optional or any(column.of(line) for line in lines)
+    ]
     return table_of(
         "ledger",
         lines,
-        (*map(name, ledger.by), *shown),
+        (*map(name, ledger.by), *columns),
         title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
         about="paid: really paid; full price: without cached calls",
     )
 
 
-def _full_price(line: LedgerLine) -> str:
+def _full_price_text(line: LedgerLine) -> str:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
     return dollars(line.cost_uncached) + at_least
 
 
-_LEDGER = (
+_LEDGER_COLUMNS = (
     Column("model calls", "model_calls"),
     Column("reused"),
     Column("failed"),
@@ -234,12 +243,12 @@ _LEDGER = (
     Column("out", "usage.output", tokens),
     Column("reasoning", "usage.reasoning", tokens),
     Column("paid", "cost_paid", dollars, least_where="unanswered"),
-    Column("full price", _full_price, least_where="unanswered"),
+    Column("full price", _full_price_text, least_where="unanswered"),
 )
 
 
 def transfer_lines(moved: TransferResult) -> Iterator[str]:
-    """What came into a store, and what was there."""
+    """Yield what was copied into a store, and what was already there."""
     yield from (safe(name) for name in moved.runs)
     yield from (f"{safe(name)} is there already, the same." for name in moved.present)
     yield from (safe(name) for name in moved.arenas)
@@ -252,15 +261,15 @@ def transfer_lines(moved: TransferResult) -> Iterator[str]:
 
 
 def garbage_lines(found: Garbage) -> Iterator[str]:
-    """What nothing refers to, and what was left."""
+    """Yield what nothing refers to, and what was left."""
     volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
-    some = [_volume(volume, what) for volume, what in volumes if volume.count]
-    yield f"Nothing refers to {', '.join(some)}." if some else "Nothing to remove."
+    unreferenced = [_volume(volume, noun) for volume, noun in volumes if volume.count]
+    yield f"Nothing refers to {', '.join(unreferenced)}." if unreferenced else "Nothing to remove."
     if found.recent.count:
         yield f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION)."
     if found.outside.count:
         yield f"Left, as no run made them: {_volume(found.outside, 'recorded calls')} (--outside removes them too)."
 
 
-def _volume(volume: RowVolume, what: str) -> str:
-    return f"{volume.count:,} {what} ({volume.bytes:,} bytes)"
+def _volume(volume: RowVolume, noun: str) -> str:
+    return f"{volume.count:,} {noun} ({volume.bytes:,} bytes)"

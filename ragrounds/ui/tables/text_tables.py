@@ -1,6 +1,6 @@
-"""A table of text, and how it is drawn: on a terminal of any width, as Markdown, as LaTeX.
+"""Tables of text, rendered for a terminal of any width, as Markdown, or as LaTeX.
 
-Cells are text. What would be markup in them is escaped; figures and ids are never cut or broken.
+Cells are text. Markup in them is escaped; figures and ids are never cut or broken.
 """
 
 from __future__ import annotations
@@ -42,13 +42,12 @@ _LATEX = {
     "\n": " ",
 }
 _RANGE = re.compile(r"(?<![\w.,/-])(\d[\d.,]*)-(\d[\d.,]*)(?![\w/-])")
-"""Two numbers and nothing else: a name that holds numbers (``gpt-4-32k``), and a date, keep their hyphens."""
+"""A range of two bare numbers: names with numbers (``gpt-4-32k``) and dates keep their hyphens."""
 _MINUS = re.compile(r"(?<![\w.-])-(?=\d[\d.,]*(?![\w-]))")
 
 
 def results_console() -> Console:
-    """The console of stdout, where results go. A pipe gets wide lines, so that nothing is cut where nobody looks at a
-    screen."""
+    """Return the console of stdout, where results are printed. A pipe gets wide lines, so that nothing is cut."""
     return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=max(160, SafeConsole().width))
 
 
@@ -60,76 +59,78 @@ def print_table(table: TextTable, console: Console) -> None:
         if number:
             console.print()
         console.print(drawn_band(band))
-    for said in below:
-        console.print(Text(said, style="dim"))
+    for remark in below:
+        console.print(Text(remark, style="dim"))
     if not bands:
         for line in stacked(table, console.width):
             console.print(Text(line), soft_wrap=True)
 
 
 def print_title(table: TextTable, console: Console) -> None:
-    """Print the title of a table, and what its headings mean."""
+    """Print the title of a table, and the explanation of its headings."""
     if table.title:
         console.print()
-        said = Text(table.title, style="bold")
+        title = Text(table.title, style="bold")
         if table.about:
-            said.append(f"  {table.about}", style="not bold dim")
-        console.print(said)
+            title.append(f"  {table.about}", style="not bold dim")
+        console.print(title)
 
 
 def drawn_band(band: Band) -> Table:
-    """A table, or a part of it, that fits."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    """Return a table, or a part of it, that fits."""
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column, width in zip(band.table.columns, band.widths, strict=True):
         justify: JustifyMethod = "right" if column.right else "left"
-        drawn.add_column(Text(column.name), justify=justify, overflow="fold", width=width, vertical="top")
+        table.add_column(Text(column.name), justify=justify, overflow="fold", width=width, vertical="top")
     for row in band.table.rows:
         cells = zip(band.table.columns, row, band.widths, strict=True)
-        drawn.add_row(
+        table.add_row(
             *(Text(cell if column.right else "\n".join(folded(cell, width))) for column, cell, width in cells)
         )
-    return drawn
+    return table
 
 
 def markdown(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
-    """Tables of GitHub's Markdown, each under its title in bold, and what is to be said of them."""
-    return "\n\n".join([*map(_markdown, tables), *(f"Note: {_md(note)}" for note in notes)]) + "\n"
+    """Return tables of GitHub's Markdown, each under its title in bold, and notes on them."""
+    return "\n\n".join([*map(_markdown_table, tables), *(f"Note: {_escape_markdown(note)}" for note in notes)]) + "\n"
 
 
 def latex(tables: Sequence[TextTable], notes: Sequence[str] = (), *, narrow: bool = False) -> str:
-    """`table` environments with rules of the booktabs package, titles as captions; then what is to be said of them.
-    `narrow`: small, for one column of a page of two."""
+    """Return `table` environments with rules of the booktabs package, titles as captions, then notes on them.
+
+    With `narrow`, tables are small, for one column of a two-column page.
+    """
     size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}" if narrow else ""
-    said = "".join(f"\n\\noindent Note: {_tex(note)}\\par\n" for note in notes)
-    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex(table, size) for table in tables) + said
+    note_lines = "".join(f"\n\\noindent Note: {_escape_latex(note)}\\par\n" for note in notes)
+    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex_table(table, size) for table in tables) + note_lines
 
 
-def _markdown(table: TextTable) -> str:
-    lines = [[_md(column.name) for column in table.columns]]
+def _markdown_table(table: TextTable) -> str:
+    lines = [[_escape_markdown(column.name) for column in table.columns]]
     lines.append(["---:" if column.right else ":---" for column in table.columns])
-    lines += [[_md(cell) for cell in row] for row in table.rows]
-    return f"**{_md(table.caption)}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines += [[_escape_markdown(cell) for cell in row] for row in table.rows]
+    return f"**{_escape_markdown(table.caption)}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _md(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     # Entities for what HTML would take, backslashes for what Markdown would.
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")
     return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", plain)
 
 
-def _latex(table: TextTable, size: str = "") -> str:
+def _latex_table(table: TextTable, size: str = "") -> str:
     layout = "".join("r" if column.right else "l" for column in table.columns)
-    rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in table.rows)
-    heads = " & ".join(_tex(column.name) for column in table.columns)
+    rows = " \\\\\n".join("    " + " & ".join(_escape_latex(cell) for cell in row) for row in table.rows)
+    heads = " & ".join(_escape_latex(column.name) for column in table.columns)
     label = re.sub(r"[^a-z0-9-]", "-", "-".join(filter(None, (table.key, table.scorer))))
     return (
         f"\\begin{{table}}[htbp]\n  \\centering{size}\n"
-        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
+        f"  \\caption{{{_escape_latex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     )
 
 
-def _tex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     dashed = _MINUS.sub("\0", _RANGE.sub(r"\1--\2", text))
     return "".join(_LATEX.get(letter, letter) for letter in dashed).replace("\0", "$-$")
