@@ -121,7 +121,7 @@ def _call_rows(store: Store, run: Run) -> Iterator[Part]:
         ]
 
 
-def _call_row(call: Call, **cells: object) -> Row:
+def _call_row(call: Call, /, **cells: object) -> Row:
     # The cost of a call without a reply is not known.
     uncached = None if call.error else call.cost_uncached
     return frames.CALLS.cells(
