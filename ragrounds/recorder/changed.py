@@ -119,11 +119,11 @@ def _nodes(results: Sequence[Any], changed: Changed) -> list[Any]:
 def _output(output: Any, changed: Changed) -> Any:
     """Return the changed output of a tool: its text, its hits, and the attached documents."""
     content, artifact = getattr(output, "content", output), getattr(output, "artifact", None)
-    if isinstance(artifact, list | tuple) and (
+    if isinstance(artifact, (list, tuple)) and (
         documents := [document for document in artifact if hasattr(document, "page_content")]
     ):
         artifact = _documents(documents, changed)
-    new: Any = _hits(content, changed) if isinstance(content, list | dict) else _text(content, changed)
+    new: Any = _hits(content, changed) if isinstance(content, (list, dict)) else _text(content, changed)
     return output.model_copy(update={"content": new, "artifact": artifact}) if content is not output else new
 
 
