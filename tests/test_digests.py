@@ -112,7 +112,7 @@ def test_a_digest_is_the_same_under_every_python_and_in_every_release():
     """The digests that stores hold: one that changes here asks every user's searches and scores again."""
     tree = """class A(B, kind="x"):\n    def f(self, *, a: int = -1, b=f"{1!r:>{2}} {x}"):\n        return [i async for i in a if i], b"", 1e3, ...\n"""  # noqa: E501
     words: list[str] = []
-    digests._write(ast.parse(tree), words, [], own=True)
+    digests._write(ast.parse(tree), words, [], is_own=True)
     assert digests.text_digest(*words) == "0db3a1d0ecd0be02"
 
 

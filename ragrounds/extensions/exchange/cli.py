@@ -1,5 +1,4 @@
-"""Commands `ragrounds export` (write runs for other tools) and `ragrounds import` (make runs of other systems'
-outputs).
+"""`ragrounds export`: runs written for other tools. `ragrounds import`: outputs of other systems become runs.
 
 Every export format is a file of ``extensions/exchange``, and its command is made from it. Nothing is sent without a
 flag for it.
