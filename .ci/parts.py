@@ -31,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 MOST_SKIPPED = 25
 """Largest number of tests that no part may have run, where CI=true."""
-AIM_CPU_SECONDS, MOST_CPU_SECONDS = 3.0, 5.0
+AIM_CPU_SECONDS, MOST_CPU_SECONDS = 3.0, 8.0
 """Processor time of a case in the README's test command from which it is named, and fails. Unlike seconds on the clock, it
 does not depend on what else runs."""
 LIMIT = 3

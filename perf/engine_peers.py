@@ -160,8 +160,11 @@ def quick() -> int:
         for system in (ours, bare):
             system(many)  # imports, compiled patterns and connections are made
         ratios = [a_question(ours) / a_question(bare) for _ in range(5)]
-        one, nine = passed(few), passed(many)
-        functions = sum(count - one[key] >= many - few for key, count in nine.items())
+        counts = []
+        for _ in range(2):  # what a slow machine does now and then is not part of every question
+            one, nine = passed(few), passed(many)
+            counts.append(sum(count - one[key] >= many - few for key, count in nine.items()))
+    functions = min(counts)
     ratio = statistics.median(ratios)
     print(f"a question takes {ratio:.2f} times the processor time of the bare graph (agreed {AGREED_RATIO}; ", end="")
     print(f"of five: {', '.join(f'{one:.2f}' for one in sorted(ratios))})")
