@@ -156,7 +156,7 @@ def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: JournalMo
     reports = drawn("sample", len(fates), 5)
     script = tmp_path / "script.json"
     script.write_text(json.dumps({one.text[:80]: fate for one, fate in zip(reports, fates, strict=True)}))
-    with running("builder_server", "--script", str(script)) as server:
+    with running("extensions.construction.builder_server", "--script", str(script)) as server:
         models = [f"--{role}=openai:{role}[{PRICED}]" for role in ("model", "rewriter", "checker")]
         given = [*models, "--base-url", server.url, "--limit", "4", "--seed", "5", "--display", "none", "--json"]
 

@@ -27,7 +27,7 @@ def test_a_set_goes_from_add_to_build_and_back(command: Cli, tmp_path: Path, hom
     assert found[0]["unknown_documents"] == 0
 
     (tmp_path / "truth.json").write_text(json.dumps(truth_of(folder, labelled)))
-    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
+    with running("extensions.construction.builder_server", "--truth", str(tmp_path / "truth.json")) as server:
         built = command(
             *("build", "false-negatives", "beir/tiny", "--out", str(out), "--model", "openai:grader", "--limit", "5"),
             *("--base-url", server.url, "--display", "none", "--sheet-size", "0"),
