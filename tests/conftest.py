@@ -60,19 +60,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """End the session at the first SIGTERM, with the test that runs; the second ends the process."""
-    process = os.getpid()
 
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        if os.getpid() != process:
-            signal.raise_signal(number)
         session.shouldstop = "SIGTERM"  # a run in this process takes a Ctrl-C for its own
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell starts a process in the background so
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    if threading.current_thread() is threading.main_thread():
+    # Workers end with the process that started them. In a process that a test forks, a handler would wait for its
+    # main thread, which may wait for a lock.
+    if threading.current_thread() is threading.main_thread() and not hasattr(session.config, "workerinput"):
         signal.signal(signal.SIGTERM, end)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 @pytest.fixture
