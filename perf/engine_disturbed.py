@@ -221,7 +221,7 @@ def workers(leader: int) -> list[int]:
         for thread in Path(f"/proc/{leader}/task").iterdir()
         for pid in (thread / "children").read_text().split()
     ]
-    return [pid for pid in children if b"engine.distributed" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children if b"extensions.cluster" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def table(rows: list[Row], options: argparse.Namespace) -> str:

@@ -34,7 +34,7 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
     if not task.is_dir():
         pytest.skip("needs /proc")
     children = [int(pid) for thread in task.iterdir() for pid in (thread / "children").read_text().split()]
-    return [pid for pid in children if b"engine.distributed" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children if b"extensions.cluster" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def until(server: Running, answered: int, process: subprocess.Popen[str]) -> None:
