@@ -88,7 +88,7 @@ def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, t
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         stats = server.stats()
-    assert "was ended by SIGKILL; other workers take" in said
+    assert "was ended by SIGKILL; " in said  # it may have held no question then
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
     assert stats["prompts"] == COUNT
     assert stats["asked"] <= COUNT + 3, "no more is asked again than the worker had in flight"

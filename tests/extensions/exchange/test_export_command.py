@@ -48,7 +48,7 @@ def test_a_new_file_is_a_new_command(cli, tmp_path):
     """A format is found by its file: here one on the path of the package, in no other file named."""
     (tmp_path / "zz_ids.py").write_text(NEW)
     (tmp_path / "sitecustomize.py").write_text(
-        f"import ragrounds.extensions.exchange as folder; folder.__path__.append({str(tmp_path)!r})"
+        f"import ragrounds.extensions.exchange.exporters as folder; folder.__path__.append({str(tmp_path)!r})"
     )
     assert cli("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
     listed = cli("export", "--help", PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
