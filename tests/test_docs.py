@@ -227,7 +227,7 @@ def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
     pages, targets = python_pages()
     assert [name for name in public_modules() if f"rr.{name}" not in targets and name != "Settings"] == []
     for module in (records, contracts):
-        page = pages[f"reference/python/{module.__name__.partition('.')[2]}.md"]
+        page = pages[f"reference/python/{module.__name__.rpartition('.')[2]}.md"]
         own = [name for name, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]
         assert [name for name in own if isinstance(vars(module)[name], type) and f"## `{name}`" not in page] == []
 

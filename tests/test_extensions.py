@@ -62,8 +62,12 @@ print(json.dumps({
 IMPORTED = """
 import importlib, pkgutil, ragrounds
 for module in pkgutil.walk_packages(ragrounds.__path__, "ragrounds."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+    try:
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    except ModuleNotFoundError as error:  # some modules need the package of an extra
+        if str(error.name).startswith("ragrounds"):
+            raise
 """
 
 
