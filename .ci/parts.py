@@ -38,7 +38,7 @@ LIMIT = 3
 """A part is stopped after this many times its aim: machines differ by a factor of two."""
 TEST_TOOLS = ("pytest>=8.4", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
 EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver")
-NOT_INSTALLED = re.compile(r"could not import|needs the extra|No module named")
+NOT_INSTALLED = re.compile(r"could not import|No module named|not installed|(the|an) extra|install ragrounds\[")
 """Reasons of skipped tests that an environment with more packages runs."""
 
 

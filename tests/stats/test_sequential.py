@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -83,6 +83,7 @@ def test_the_last_capital_does_not_depend_on_the_order(values, random):
 
 
 @given(differences)
+@settings(max_examples=25)
 def test_a_higher_level_is_a_wider_interval(values):
     wide, narrow = heard(values, level=0.99), heard(values, level=0.8)
     assert wide.low <= narrow.low + 1e-9
