@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 from tests.extensions.engines.filled_engines import Row
 
 DIMENSIONS = 32
-EMBED = "import:hashed_words:Hashed"
+EMBED = "import:tests.extensions.engines.hashed_words:Hashed"
 TEXTS = {
     "gout-1": ("Gout", "uric acid crystals swell the joint of the big toe"),
     "gout-2": ("Gout", "allopurinol lowers uric acid"),

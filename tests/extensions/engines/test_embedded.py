@@ -166,7 +166,9 @@ def test_a_wrong_field_is_told_with_those_there_are(engine, place, tmp_path):
 async def test_what_the_engine_refuses_costs_one_search(engine, place, tmp_path):
     push(engine, place)
     with pytest.raises(GaveUp, match=f"{engine} refused") as caught:
-        await found(engine, place, "gout", tmp_path=tmp_path, embed="import:hashed_words:Short")
+        await found(
+            engine, place, "gout", tmp_path=tmp_path, embed="import:tests.extensions.engines.hashed_words:Short"
+        )
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=f"{engine} refused|Cannot read filter="):
         open_searcher(spec_of(engine, place, embed=EMBED, filter="((("), "", tmp_path)
