@@ -344,11 +344,8 @@ def check_wheel(run: Runner, version: str) -> None:
     shutil.unpack_archive(archive, sdist)
     (unpacked,) = sdist.iterdir()
     shutil.rmtree(unpacked / "ragrounds")
-    # Of the engine's tests those of processes, forks and event loops, which differ between versions of Python.
-    engine = [
-        f"tests/engine/test_{name}.py" for name in ("children", "handover", "inner_attempts", "recording", "replay")
-    ]
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/scorers", *engine, "tests/test_digests.py"]
+    folders = ["tests/scorers", "tests/engine", "tests/extensions/cluster", "tests/test_digests.py"]
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *folders]
     run.part(f"tests on the wheel under Python {version}", [interpreter, *tests], aim=180, tests=True, folder=unpacked)
     # The wheel's own pytest plugin: recorded, then replayed. Each has a report of its own.
     claims = outside / "test_claims.py"

@@ -18,6 +18,7 @@ from ragrounds.base import hooks
 from ragrounds.cli.command_files import command_files
 from tests.golden_outputs.scenario import masked_text
 from tests.servers.process import Running, running
+from tests.test_house import IMPORT_ALL
 
 PACKAGE = Path(ragrounds.__file__).parent
 EXTENSIONS = tuple(hooks.extensions())
@@ -58,16 +59,6 @@ print(json.dumps({
     "help": typed("--help"),
     "missing": {name: typed(name, "--help") for name in missing},
 }))
-"""
-IMPORTED = """
-import importlib, pkgutil, ragrounds
-for module in pkgutil.walk_packages(ragrounds.__path__, "ragrounds."):
-    try:
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    except ModuleNotFoundError as error:  # some modules need the package of an extra
-        if str(error.name).startswith("ragrounds"):
-            raise
 """
 
 
@@ -122,7 +113,7 @@ def test_the_core_does_its_job_without(
         shutil.rmtree(copy / "extensions" / name)
     if removed == EXTENSIONS:
         shutil.rmtree(copy / "extensions")
-        run_python(tmp_path, "-c", IMPORTED)
+        run_python(tmp_path, "-c", IMPORT_ALL)
     lost = set().union(*map(lost_with, removed))
     functions = {
         place.partition(":")[2] for name in lost for place in getattr(hooks.extensions()[name], "FUNCTIONS", ())

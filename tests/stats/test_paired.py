@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
@@ -34,7 +34,6 @@ def test_p_of_a_known_table():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@settings(max_examples=20)  # statsmodels takes a tenth of a second for each
 @pytest.mark.slow
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -13,7 +13,7 @@ from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.evals.stats.sequential import ConfidenceSequence, log_capital
 
 BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
-differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30)
+differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=60)
 
 
 def heard(values, **options):
@@ -83,7 +83,7 @@ def test_the_last_capital_does_not_depend_on_the_order(values, random):
 
 
 @given(differences)
-@settings(max_examples=25)
+@pytest.mark.slow
 def test_a_higher_level_is_a_wider_interval(values):
     wide, narrow = heard(values, level=0.99), heard(values, level=0.8)
     assert wide.low <= narrow.low + 1e-9

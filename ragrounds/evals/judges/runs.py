@@ -91,8 +91,7 @@ async def judge_runs(
 
     Raises:
         UserError: the runs are on different questions, or a run is given twice; the judges cannot be a panel.
-        ragrounds.base.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written
-            but the calls.
+        ragrounds.base.errors.StopRun: a judge cannot be asked, or Ctrl-C was pressed twice. Only calls are written.
     """
     unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
     by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
@@ -101,29 +100,23 @@ async def judge_runs(
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
     question_indices = {question.id: index for index, question in enumerate(questions)}
-    attempts_by_run = [
-        sorted(
-            filter(wanted, store.attempts(run)),
-            key=lambda attempt: (question_indices[attempt.question_id], attempt.epoch),
-        )
-        for run in runs
-    ]
+
+    def position(attempt: Attempt) -> tuple[int, int]:
+        return question_indices[attempt.question_id], attempt.epoch
+
+    attempts_by_run = [sorted(filter(wanted, store.attempts(run)), key=position) for run in runs]
     paying_journals = [
         PayingJournal(journal, payer := judging_payer(run), store.graded(run), store.recalled(payer)) for run in runs
     ]
     tasks = {
-        (run, attempt_index, judge_index): JudgeTask(
-            attempt,
-            questions[question_indices[attempt.question_id]],
-            golds[attempt.question_id],
-            judge,
-            paying_journals[run],
+        (run, number, judge_number): JudgeTask(
+            attempt, questions[position(attempt)[0]], golds[attempt.question_id], judge, paying_journals[run]
         )
         for run, attempts in enumerate(attempts_by_run)
-        for attempt_index, attempt in enumerate(attempts)
-        for judge_index, judge in enumerate(judges)
+        for number, attempt in enumerate(attempts)
+        for judge_number, judge in enumerate(judges)
     }
-    order = sorted(tasks, key=lambda key: (question_indices[tasks[key].question.id], tasks[key].attempt.epoch, key))
+    order = sorted(tasks, key=lambda key: (position(tasks[key].attempt), key))
     interrupts: list[BaseException] = []
     admission = BudgetAdmission(
         BudgetStop(budget),
@@ -147,19 +140,11 @@ async def judge_runs(
     judged_runs: list[JudgedRun] = []
     for run, attempts in enumerate(attempts_by_run):
         by_judge = [
-            [
-                answer_by_key[run, attempt_index, judge_index]
-                for attempt_index in range(len(attempts))
-                if (run, attempt_index, judge_index) in answer_by_key
-            ]
-            for judge_index in range(len(judges))
+            [answer_by_key[key] for number in range(len(attempts)) if (key := (run, number, judge)) in answer_by_key]
+            for judge in range(len(judges))
         ]
-        judged_answers = [
-            attempt for attempt_index, attempt in enumerate(attempts) if (run, attempt_index, 0) in answer_by_key
-        ]
-        unjudged = [
-            attempt for attempt_index, attempt in enumerate(attempts) if (run, attempt_index, 0) not in answer_by_key
-        ]
+        judged_answers = [attempt for number, attempt in enumerate(attempts) if (run, number, 0) in answer_by_key]
+        unjudged = [attempt for number, attempt in enumerate(attempts) if (run, number, 0) not in answer_by_key]
         missing = [_missing(attempt, scorer, admission.ended) for attempt in unjudged for scorer in by.scorers]
         judged_attempts = by_one(by_judge[0]) if panel is None else by_majority(panel, judged_answers, golds, by_judge)
         judged_runs.append(

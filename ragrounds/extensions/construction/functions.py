@@ -187,9 +187,8 @@ def build(
                     )
 
         ended = finish(carry_out())
-        observer.message(
-            f"{number_of(recorded.made, 'model call')} made, {recorded.reused:,} answered from the journal."
-        )
+        calls_text = number_of(recorded.made, "model call")
+        observer.message(f"{calls_text} made, {recorded.reused:,} answered from the journal.")
         if ended:
             observer.message(f"Ended early: {ended}. The same command resumes.")
         item_results = results(store, planned.run, items, ended)

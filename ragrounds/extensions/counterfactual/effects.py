@@ -257,13 +257,10 @@ def _measure_effect(
     run, epochs, scorer_record = parent.run, parent.run.epochs, described(scorer)
     change = samples[0].change
     assert change is not None
-    complete_ids = {id for id, _ in parent.scores}
-    complete_ids -= {
+    complete_ids = {
         id
-        for id in complete_ids
-        for epoch in range(epochs)
-        for scored in (parent, *samples)
-        if (id, epoch) not in scored.scores
+        for id, _ in parent.scores
+        if all((id, epoch) in scored.scores for scored in (parent, *samples) for epoch in range(epochs))
     }
     scored_questions, golds = store.questions(run)
     # Questions without a score here have another scorer.
@@ -298,21 +295,10 @@ def _measure_effect(
               if key in parent.attempts and key in scored.attempts]  # fmt: skip
     search_ranges = {key: change.at(parent.attempts[key].searches) if key in parent.attempts else None for key in keys}
     changed = _by_question((key, original.prediction != repeated.prediction) for key, original, repeated in pairs)
-    reached = [
-        (key, _last_prompt_key(original) != _last_prompt_key(repeated))
-        for key, original, repeated in traced
-        if search_ranges[key] is not None
-    ]
-    next_query_changed = [
-        (key, _search_key(original, number + 1) != _search_key(repeated, number + 1))
-        for key, original, repeated in traced
-        if (search_range := search_ranges[key]) is not None
-        and _search_key(original, number := search_range[0])
-        and _search_key(original, number + 1)
-    ]
+    reached, next_query_changed = _changes_after_search(traced, search_ranges)
     poisoned_keys = keys if "{wrong}" in change.template else []
     argued_options = {key: Target(targets[key[0]], golds[key[0]], f"{key[0]}#{key[1]}").wrong for key in poisoned_keys}
-    has_argued_option = any(argued_options.values())
+    argued_pairs = pairs if any(argued_options.values()) else []
     failures = {key for key, original, repeated in traced if "failed" in (original.status, repeated.status)}
     after_without_failures = None
     if failures and not change.is_identity:
@@ -347,25 +333,35 @@ def _measure_effect(
         noise=figure(questions, noise, {}, seed) if has_noise and noise is not None and questions else None,
         beyond=paired(questions, noise, changed, seed) if has_noise and noise is not None else None,
         next_query=share(next_query_changed),
-        argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in pairs)
-        if has_argued_option
-        else None,
-        argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in pairs)
-        if has_argued_option
-        else None,
+        argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in argued_pairs),
+        argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in argued_pairs),
         known=difference(known_split[0]) if known_split else None,
         unknown=difference(known_split[1]) if known_split else None,
         bought=sum(not call.cached for call in model_calls),
         reused=sum(call.cached for call in model_calls),
         paid=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
-    return replace(
-        effect,
-        **{
-            name: share(outcomes)
-            for name, outcomes in _passage_uses(store, parent, change, search_passages, pairs).items()
-        },
-    )
+    passage_uses = _passage_uses(store, parent, change, search_passages, pairs)
+    return replace(effect, **{name: share(outcomes) for name, outcomes in passage_uses.items()})
+
+
+def _changes_after_search(
+    traced: Iterable[tuple[AttemptKey, Attempt, Attempt]], search_ranges: Mapping[AttemptKey, tuple[int, int] | None]
+) -> tuple[list[tuple[AttemptKey, bool]], list[tuple[AttemptKey, bool]]]:
+    """Return, for each attempt with the changed search, whether its last prompt and its next query differ.
+
+    The second list holds only attempts that search again.
+    """
+    reached: list[tuple[AttemptKey, bool]] = []
+    next_query_changed: list[tuple[AttemptKey, bool]] = []
+    for key, original, repeated in traced:
+        if (search_range := search_ranges[key]) is None:
+            continue
+        reached.append((key, _last_prompt_key(original) != _last_prompt_key(repeated)))
+        number = search_range[0]
+        if _search_key(original, number) and (following := _search_key(original, number + 1)):
+            next_query_changed.append((key, following != _search_key(repeated, number + 1)))
+    return reached, next_query_changed
 
 
 def _passage_uses(

@@ -81,14 +81,14 @@ def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, t
 
 @pytest.mark.slow
 def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, tmp_path: Path) -> None:
-    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+    with openai_server("--latency", "0.3", "--jitter", "0.1") as server:
         process = start(server)
         until(server, 8, process)
         os.kill(workers(process)[0], signal.SIGKILL)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
         stats = server.stats()
-    assert "was ended by SIGKILL; " in said  # it may have held no question then
+    assert "was ended by SIGKILL; other workers take" in said
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
     assert stats["prompts"] == COUNT
     assert stats["asked"] <= COUNT + 3, "no more is asked again than the worker had in flight"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,6 @@ from tests.extensions.engines.engine_servers import chroma, pgvector_programs
 from tests.extensions.engines.hashed_words import TEXTS
 from tests.servers.postgresql import restartable
 from tests.tools.conftest import beir as beir
-
-sys.path.append(str(Path(__file__).parents[2] / "tools"))  # its embedding_doubles is imported by its bare name
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from ragrounds.tools.retrievers.rerank import RerankedSearcher
 
 
 async def test_a_langchain_retriever(tmp_path):
-    searcher = open_searcher('langchain[from="embedding_doubles:Two"]', "mine", tmp_path)
+    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:Two"]', "mine", tmp_path)
     found = await searcher.search("gout", 5)
     assert [(p.id, p.document, p.title, p.text, p.rank, p.score) for p in found] == [
         ("7", "s1", "T", "about gout", 1, 1.0),
@@ -23,7 +23,7 @@ async def test_a_langchain_retriever(tmp_path):
 
 
 async def test_a_langchain_vector_store(tmp_path):
-    searcher = open_searcher('langchain[from="embedding_doubles:make_store"]', "mine", tmp_path)
+    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:make_store"]', "mine", tmp_path)
     assert [p.id for p in await searcher.search("asthma", 3)][:1] == ["a"]
     assert len(await searcher.search("asthma", 3)) == 3
     assert len(await searcher.search("asthma", 2)) == 2
@@ -31,7 +31,7 @@ async def test_a_langchain_vector_store(tmp_path):
 
 @pytest.mark.parametrize("name", ["make_store", "make_retriever"])
 async def test_scores_of_a_langchain_vector_store_are_kept(name, tmp_path):
-    searcher = open_searcher(f'langchain[from="embedding_doubles:{name}"]', "", tmp_path)
+    searcher = open_searcher(f'langchain[from="tests.tools.embedding_doubles:{name}"]', "", tmp_path)
     alone = (await searcher.search("asthma", 1))[0]
     found = await searcher.search("asthma", 3)
     assert searcher.corpus == f"{name}@unversioned"
@@ -42,13 +42,13 @@ async def test_scores_of_a_langchain_vector_store_are_kept(name, tmp_path):
 
 
 async def test_distances_get_a_minus_sign(tmp_path):
-    searcher = open_searcher('langchain[from="embedding_doubles:make_distances"]', "", tmp_path)
+    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:make_distances"]', "", tmp_path)
     assert [hit.score for hit in await searcher.search("asthma", 1)] == [-0.25]
     assert [hit.score for hit in await searcher.search("asthma", 3)] == [-0.25, -0.5, -2.0]
 
 
 async def test_scores_in_metadata_are_kept(tmp_path):
-    searcher = open_searcher('langchain[from="embedding_doubles:Scored"]', "mine", tmp_path)
+    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:Scored"]', "mine", tmp_path)
     assert [hit.score for hit in await searcher.search("gout", 2)] == [7.5, 3.0]
 
 
@@ -56,15 +56,14 @@ async def test_scores_in_metadata_are_kept(tmp_path):
     ("status", "asked", "kind"), [(503, 3, "server"), (429, 3, "rate_limit"), (400, 1, "bad_request")]
 )
 async def test_a_server_behind_a_retriever_is_asked_again_and_given_up(status, asked, kind, tmp_path, monkeypatch):
-    import embedding_doubles
-
     from ragrounds.extensions.engines import external_index
+    from tests.tools import embedding_doubles
 
     monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
     monkeypatch.setenv("CLINIC_API_KEY", "kq-7781-secret-of-ours")
     monkeypatch.setattr(embedding_doubles.Failing, "status", status)
     monkeypatch.setattr(embedding_doubles.Failing, "calls", 0)
-    searcher = open_searcher('langchain[from="embedding_doubles:Failing"]', "mine", tmp_path)
+    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:Failing"]', "mine", tmp_path)
     with pytest.raises(GaveUp) as failed:
         await searcher.search("gout", 2)
     assert (failed.value.kind, embedding_doubles.Failing.calls) == (kind, asked)
@@ -74,7 +73,7 @@ async def test_a_server_behind_a_retriever_is_asked_again_and_given_up(status, a
 
 
 async def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
-    (tmp_path / "own_retriever_here.py").write_text("from embedding_doubles import Two as mine\n")
+    (tmp_path / "own_retriever_here.py").write_text("from tests.tools.embedding_doubles import Two as mine\n")
     monkeypatch.chdir(tmp_path)
     for path in ("own_retriever_here:mine", "./own_retriever_here.py:mine"):
         searcher = open_searcher(f'langchain[from="{path}"]', "", tmp_path)
@@ -83,7 +82,7 @@ async def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
 
 async def test_a_llama_index_retriever(tmp_path):
     pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
-    searcher = open_searcher('llamaindex[from="embedding_doubles:make_llama_index"]', "mine", tmp_path)
+    searcher = open_searcher('llamaindex[from="tests.tools.embedding_doubles:make_llama_index"]', "mine", tmp_path)
     found = await searcher.search("asthma", 2)
     assert [(p.id, p.document, p.text, p.score) for p in found] == [
         ("n1", "doc", "asthma", 0.9),
@@ -96,8 +95,8 @@ async def test_a_llama_index_retriever(tmp_path):
     [
         ("langchain", "needs an import path"),
         ("langchain[from=nomodule]", "not an import path"),
-        ('llamaindex[from="embedding_doubles:Two"]', "LlamaIndex"),
-        ('langchain[from="embedding_doubles:Two",k=3]', "no parameter 'k'"),
+        ('llamaindex[from="tests.tools.embedding_doubles:Two"]', "LlamaIndex"),
+        ('langchain[from="tests.tools.embedding_doubles:Two",k=3]', "no parameter 'k'"),
         ("rerank[of=bm25]", "names no model"),
         ("rerank[of=bm25,model=medcpt]", "no reranker"),
         ("rerank[of=bm25,model=monobert,top=0]", "1 or more"),
