@@ -1,5 +1,6 @@
-"""Fixtures of the viewer's store, which its tests compare with a store in PostgreSQL."""
+"""Fixtures of other tests: a model on a loopback server, and the store of the viewer."""
 
+from tests.engine.conftest import served as served
 from tests.ui.trace.conftest import pages as pages
 from tests.ui.trace.conftest import quiz as quiz
 from tests.ui.trace.conftest import store as store
