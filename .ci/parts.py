@@ -121,7 +121,8 @@ class Runner:
         began = time.monotonic()
         slug = f"install-{name}"
         tool = self.clone / ".venv-test" / "bin" / "uv"
-        variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
+        # NLTK refuses to open a file that is a hard link, as uv's would be to its cache.
+        variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", ""), "UV_LINK_MODE": "copy"}
         steps = [
             [sys.executable, "-m", "venv", "--without-pip", str(environment)],
             [str(tool), "pip", "install", "-q", "--python", str(environment), *packages],

@@ -34,6 +34,10 @@ def test_second():
 """
 
 
+def on_signal(number: int, frame: object) -> None:
+    """Stand for the handler of a session."""
+
+
 def wait_until_gone(pid: int) -> None:
     until = time.monotonic() + 20
     while process(pid) is not None:
@@ -69,6 +73,9 @@ def test_a_command_in_this_process_leaves_sigterm_to_the_session(monkeypatch: py
 
     handlers: list[object] = []
     monkeypatch.setattr(entry, "command_line", lambda: lambda **_: handlers.append(signal.getsignal(signal.SIGTERM)))
-    entry.main(own_process=False)
-    assert handlers == [signal.getsignal(signal.SIGTERM)]
-    assert callable(handlers[0])
+    previous = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        entry.main(own_process=False)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert handlers == [on_signal]
