@@ -249,12 +249,12 @@ def check_readme(run: Runner) -> None:
 def check_tests(run: Runner, everything_ready: threading.Event) -> None:
     """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
     python = run.clone / ".venv-test" / "bin" / "python"
-    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow"], aim=1000, tests=True)
+    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow and not weekly"], aim=1000, tests=True)
     everything_ready.wait()
     files = modules_to_repeat(run.reports)
     everything = run.work / "everything" / "bin" / "python"
     if everything.exists() and files:
-        either = ["-m", "slow or not slow"]
+        either = ["-m", "not weekly"]
         run.part(
             "search engines, Ray, LlamaIndex",
             [everything, "-m", "pytest", "-n", "2", *either, *files],
@@ -313,7 +313,7 @@ def check_framework(run: Runner, name: str, tests: str, packages: Sequence[str])
     if run.install(name, environment, [*packages, *TEST_TOOLS]):
         python = environment / "bin" / "python"
         run.part(
-            f"tests of {name}", [python, "-m", "pytest", "-m", "slow or not slow", *tests.split()], aim=240, tests=True
+            f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=240, tests=True
         )
 
 

@@ -71,9 +71,11 @@ def test_the_script_of_the_docs_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "number"),
     [
-        *((kind, signal.SIGINT) for kind in ("sync", "sync inside", "async inside")),
-        ("sync", signal.SIGTERM),
-        ("sync inside", signal.SIGTERM),
+        ("sync", signal.SIGINT),
+        ("async inside", signal.SIGINT),
+        pytest.param("sync inside", signal.SIGINT, marks=pytest.mark.weekly),
+        pytest.param("sync", signal.SIGTERM, marks=pytest.mark.weekly),
+        pytest.param("sync inside", signal.SIGTERM, marks=pytest.mark.weekly),
     ],
 )
 def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(

@@ -63,7 +63,7 @@ def results(home: Path) -> dict[tuple[str, str], tuple[str, str, list[float | No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
     tmp_path: Path, times: int, how: signal.Signals

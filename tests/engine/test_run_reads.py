@@ -187,7 +187,13 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in WRITES])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if number == 0 else [pytest.mark.slow, pytest.mark.weekly])
+        for number, kind in enumerate(WRITES)
+    ],
+)
 def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
     kind: str, write: Any, tmp_path: Path, home: Path
 ) -> None:

@@ -118,7 +118,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
     home.mkdir()

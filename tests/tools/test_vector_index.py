@@ -66,7 +66,7 @@ def test_flat_search_is_exact_over_what_is_stored(metric, kept, monkeypatch):
         'index="IVF32,PQ16x4fs",search="nprobe=12",rerank=16',
     ],
 )
-@pytest.mark.parametrize("metric", ["ip", "l2"])
+@pytest.mark.parametrize("metric", ["ip", pytest.param("l2", marks=pytest.mark.weekly)])
 def test_what_is_found_has_the_scores_of_the_stored_vectors(text, metric, tmp_path):
     vectors = clustered().astype(np.float16)
     form = faiss_form(parse(f"faiss[{text}]")).fitted(*vectors.shape)

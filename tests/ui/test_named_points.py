@@ -86,7 +86,7 @@ def text_names(picture: Picture, drawn: str, height: int, width: int = 80) -> Dr
         assert cell in "▀▄⠛⣤123456789abc·", "each point is seen"
 
 
-@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.weekly])])
 @pytest.mark.parametrize(("height", "least"), [(0, 0.99), (10, 0.96), (20, 0.99)], ids=["svg", "low", "high"])
 def test_a_name_is_nearest_to_its_own_point_over_no_other_and_on_the_page(height: int, least: float, step: int) -> None:
     named = asked = 0

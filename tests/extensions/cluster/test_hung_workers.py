@@ -112,7 +112,7 @@ def test_a_stopped_worker_is_ended_and_its_questions_go_to_others(questions: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hold", ["hold_the_loop", "hold_the_interpreter"])
+@pytest.mark.parametrize("hold", ["hold_the_loop", pytest.param("hold_the_interpreter", marks=pytest.mark.weekly)])
 def test_a_worker_that_computes_for_long_is_left_alone(questions: Path, server: Running, hold: str) -> None:
     path = questions.parent / "computing.py"
     path.write_text(COMPUTING.replace("HOLD()", f"{hold}()"))

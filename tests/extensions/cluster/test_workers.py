@@ -142,7 +142,7 @@ def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
     start: Start, tmp_path: Path, times: int, how: signal.Signals

@@ -189,7 +189,10 @@ def agent_of(folder: Path, name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["by_retriever", "later", "by_tool", "by_hits"])
+@pytest.mark.parametrize(
+    "name",
+    ["by_retriever", "by_hits", *(pytest.param(name, marks=pytest.mark.weekly) for name in ("later", "by_tool"))],
+)
 def test_what_a_recorded_search_returns_is_changed(tmp_path: Path, name: str) -> None:
     changes = ["drop[passage=1]", "keep[passage=1]", "reverse", "swap[passage=1]", "truncate[share=0]"]
     with system(tmp_path) as (server, where):
@@ -224,6 +227,7 @@ def test_what_a_recorded_search_returns_is_changed(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_what_is_not_changed_is_given_as_it_was_found(tmp_path: Path) -> None:
     with system(tmp_path) as (server, where):
         run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, "by_texts"), **where)
@@ -252,6 +256,7 @@ def test_what_llama_index_retrieves_is_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_another_model_from_the_search_on(tmp_path: Path) -> None:
     with system(tmp_path) as (server, where):
         run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, "by_retriever"), **where)

@@ -267,7 +267,7 @@ async def check(pilot: Pilot[None], case: Case, key: str, others: Sequence[str])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.weekly) for size in SIZES[1:])])
 async def test_every_key(long_store: Store, size: tuple[int, int]) -> None:
     keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}
     app = TraceApp(Pages(long_store, long_store.runs()))
