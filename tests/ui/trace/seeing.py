@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -43,8 +45,10 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait for threads and drawing."""
-    await pilot.app.workers.wait_for_complete()
+    """Wait for workers and rendering. A worker that a later key has cancelled has ended too."""
+    for worker in list(pilot.app.workers):
+        with contextlib.suppress(WorkerCancelled):
+            await worker.wait()
     await pilot.pause()
 
 
