@@ -121,7 +121,7 @@ class Runner:
         began = time.monotonic()
         slug = f"install-{name}"
         tool = self.clone / ".venv-test" / "bin" / "uv"
-        # NLTK refuses to open a file that is a hard link, as uv's would be to its cache.
+        # NLTK refuses to open hard links, and uv links the files of packages to its cache by default.
         variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", ""), "UV_LINK_MODE": "copy"}
         steps = [
             [sys.executable, "-m", "venv", "--without-pip", str(environment)],

@@ -172,7 +172,6 @@ def test_diagrams_are_drawn_with_every_node_and_arrow(scripts: None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="pip install -e '.[docs]'")
     import subprocess

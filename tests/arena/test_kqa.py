@@ -78,7 +78,6 @@ def table(text: str) -> dict[str, object]:
     return report
 
 
-@pytest.mark.weekly
 def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     tmp_path: Path, data: Path, questions: Path
 ) -> None:

@@ -43,7 +43,6 @@ def folded(triplets: Triplets) -> set[tuple[frozenset[str], str]]:
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_the_figure_is_79_15_where_the_mean_of_the_texts_is_82_02(command: Cli, data: Path) -> None:
     documents = [stated(line) for line in (data / "ddi" / "ddi2013.jsonl").open(encoding="utf-8")]
     replies: dict[str, Triplets] = {}

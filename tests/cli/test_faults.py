@@ -194,7 +194,6 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, sm
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_limit_on_file_sizes_is_met_like_a_full_disk(home: Path, tmp_path: Path) -> None:
     def run(limit: int | None) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "ragrounds", "run", *big_replies(server.url)]

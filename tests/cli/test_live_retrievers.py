@@ -89,7 +89,6 @@ def test_a_plan_that_is_used_up_ends_the_run_in_one_line(command: Cli) -> None:
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_every_question_of_medqa_ends(command: Cli, data: Path) -> None:
     """1,273 questions, most of them longer than the provider takes; 429 now and then."""
     with running("web_searches", "--every", "25", "--retry-after", "1") as server:

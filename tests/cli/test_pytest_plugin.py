@@ -355,7 +355,6 @@ def test_an_async_test_and_no_asyncio_plugin(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_shared=SHARED,
@@ -383,7 +382,6 @@ def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester)
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_what_was_recorded_until_ctrl_c_is_kept(pytester: pytest.Pytester) -> None:
     with openai_server("--latency", "0.5") as server:
         pytester.makepyfile(

@@ -90,7 +90,6 @@ def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], sa
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) -> None:
     with openai_server("--latency", "0.05", "--jitter", "0.05") as server:
         claim = ["--until", "accuracy(direct) > 10% @ 99.9%", "--seed", "2", "--json", "--display", "none"]

@@ -104,7 +104,6 @@ def killed(tmp_path: Path, server: AnyForm, *options: str, after: int = 5, agent
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_killed_run_pays_no_finished_call_again_and_a_replay_hits_every_call(system, tmp_path):
     killed(tmp_path, system)
     told = ended(started(tmp_path))
@@ -132,7 +131,6 @@ def test_a_killed_run_pays_no_finished_call_again_and_a_replay_hits_every_call(s
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_fresh_draws_anew_and_is_resumed_all_the_same(system, tmp_path):
     ended(started(tmp_path))
     killed(tmp_path, system, "--new", "--journal", "fresh", after=8 + 5)

@@ -138,7 +138,6 @@ def differing_passages(home: Path, first: str, second: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, server, home):
     options = ("--agent", "vanilla_rag[retriever=own,top_k=2]", "--model", "openai:plain", "--base-url", server.url)
     command = ("run", *options, "--limit", "12", "--display", "none", "--json")
@@ -193,7 +192,6 @@ def stored_codes(home: Path, run: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli, tmp_path, server):
     (tmp_path / "mine.py").write_text(GRAPH)
     helper = tmp_path / "helper.py"

@@ -185,15 +185,11 @@ WRITES = {
         "DB.execute('insert into t values (?)', (prompt,)); DB.commit()",
     ),
 }
+FIRST, *OTHERS = WRITES
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[pytest.mark.slow] if number == 0 else [pytest.mark.slow, pytest.mark.weekly])
-        for number, kind in enumerate(WRITES)
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [FIRST, *(pytest.param(kind, marks=pytest.mark.weekly) for kind in OTHERS)])
 def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
     kind: str, write: Any, tmp_path: Path, home: Path
 ) -> None:

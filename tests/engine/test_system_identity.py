@@ -199,7 +199,6 @@ def test_what_is_kept_and_shown(write: Any, ran: Runs, command: Any, server: Any
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, tmp_path: Path) -> None:
     """Another version of the package is another run, in a process of its own."""
     place = tmp_path / "lib" / "site-packages"
@@ -234,7 +233,6 @@ def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, 
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_workers_take_the_models_from_who_planned_the_run(cli: Any, write: Any, server: Any) -> None:
     write('os.environ["MODEL"]')
     options = ("--agent", "./mine.py:answer", "--limit", "4", "--display", "none", "--json", "--workers", "2")
@@ -300,7 +298,6 @@ def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_an_application_with_an_env_file(
     ran: Runs, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,6 @@ def answers(home: Path, seed: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_the_order_of_sets_decides_nothing(tmp_path: Path) -> None:
     first, second = (
         answers(tmp_path / seed, seed) for seed in ("0", "1")

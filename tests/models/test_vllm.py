@@ -250,7 +250,6 @@ def run_line(*more: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Path, cli: Cli) -> None:
     environment = {**os.environ, "STAND_IN_LATENCY": "0.3"}
     run = subprocess.Popen(run_line(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

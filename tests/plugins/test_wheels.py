@@ -99,7 +99,6 @@ def test_doctor_lists_them(beside: Ragrounds) -> None:
     assert "  export format answer_sheet, from ragrounds-answer-sheet 1.0 (answer_sheet:ANSWER_SHEET)" in text
 
 
-@pytest.mark.weekly
 def test_scorer_agent_and_retriever_in_tables_and_json(beside: Ragrounds) -> None:
     again = beside("run", "--display", "none", "--limit", "6", "--agent", "look_once", "--full").stdout
     assert "brevity (words)" in again
@@ -140,7 +139,6 @@ def test_benchmark(beside: Ragrounds) -> None:
     assert "Flash cards" in beside("data", "show", "flashcards").stdout
 
 
-@pytest.mark.weekly
 def test_a_strategy_on_a_shape(beside: Ragrounds) -> None:
     """A loop of its own prompts and decisions: it is listed, its steps are recorded, and its limit holds."""
     assert "from the package ragrounds-until-known 1.0" in beside("list", "agents").stdout
@@ -189,7 +187,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ragrounds, Path]:
     return caller([sys.executable, str(script)], folder), folder
 
 
-@pytest.mark.weekly
 def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
     ragrounds, place = folder
     agents = (

@@ -124,7 +124,6 @@ def test_ten_points_are_separated_within_twice_the_fixed_sample():
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_intervals_hold_the_mean_at_all_times_together():
     generator = np.random.default_rng(11)
     missed = 0

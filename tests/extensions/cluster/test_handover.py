@@ -176,7 +176,6 @@ def test_killed_while_workers_are_at_it_and_resumed_by_the_same_command(start: S
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_a_budget_and_a_ctrl_c_end_workers_too(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         bounded = start(server, "--max-total-tokens", "2500")
@@ -195,7 +194,6 @@ def test_a_budget_and_a_ctrl_c_end_workers_too(start: Start, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_failed_attempts_are_not_asked_again_by_workers(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--faults", "0.3", "--mix", "400=1") as server:
         handed = start(server, "--fail-after", "never")

@@ -12,7 +12,6 @@ from tests.servers.process import running
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_the_same_build_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
     with running(
         "extensions.construction.annotator", "--latency", "600"

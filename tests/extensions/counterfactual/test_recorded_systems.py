@@ -227,7 +227,6 @@ def test_what_a_recorded_search_returns_is_changed(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_what_is_not_changed_is_given_as_it_was_found(tmp_path: Path) -> None:
     with system(tmp_path) as (server, where):
         run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, "by_texts"), **where)
@@ -256,7 +255,6 @@ def test_what_llama_index_retrieves_is_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_another_model_from_the_search_on(tmp_path: Path) -> None:
     with system(tmp_path) as (server, where):
         run = rr.run(f"jsonl:{tmp_path}/q.jsonl", agent_of(tmp_path, "by_retriever"), **where)

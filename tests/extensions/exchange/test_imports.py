@@ -59,7 +59,6 @@ def expected(data: Path, name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
 def test_the_published_pairs_come_out(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
     for name in ("expected_pairs_pooled8.csv", "expected_pairs_by_dataset24.csv"):
         rows, p = expected(data, name), list[float]()

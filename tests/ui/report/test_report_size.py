@@ -10,7 +10,6 @@ from tests.ui.report.test_report import blocks
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 
-@pytest.mark.weekly
 def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(cli, home, data, tmp_path):
     predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
     benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
