@@ -16,7 +16,7 @@ version = release = __version__
 html_title = f"ragrounds {__version__}"
 language = "en"
 root_doc = "index"
-extensions = ["myst_parser", "site_extension"]
+extensions = ["myst_parser", "site_extension", "site_navigation"]
 source_suffix = {".md": "markdown"}
 nitpicky = True
 

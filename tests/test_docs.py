@@ -171,6 +171,24 @@ def test_diagrams_are_drawn_with_every_node_and_arrow(scripts: None) -> None:
     assert "<script" not in drawn
 
 
+def test_each_page_has_the_navigation_with_its_own_links_and_marks(scripts: None) -> None:
+    from site_navigation import Navigation
+
+    navigation = Navigation(
+        '<ul><li class="toctree-l1 has-children"><a class="reference internal" href="a/index.html">A</a>'
+        '<input id="1" class="x"/><ul><li class="toctree-l2"><a class="reference internal" href="a/b.html">B</a></li>'
+        '<li class="toctree-l2"><a class="reference internal" href="c.html#d">D</a></li></ul></li></ul>'
+    )
+    assert navigation.for_page("a/b.html") == (
+        '<ul class="current"><li class="toctree-l1 current has-children"><a class="reference internal" '
+        'href="index.html">A</a><input id="1" checked="" class="x"/><ul class="current">'
+        '<li class="toctree-l2 current current-page"><a class="current reference internal" href="#">B</a></li>'
+        '<li class="toctree-l2"><a class="reference internal" href="../c.html#d">D</a></li></ul></li></ul>'
+    )
+    assert 'checked="" class="x"/><ul><li class="toctree-l2"><a' in navigation.for_page("a/index.html")
+    assert "current" not in navigation.for_page("c.html")
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="pip install -e '.[docs]'")
