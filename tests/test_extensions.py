@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ import pytest
 import ragrounds
 from ragrounds.base import hooks
 from ragrounds.cli.command_files import command_files
+from tests.forked_copies import Forks, forks
 from tests.golden_outputs.scenario import masked_text
-from tests.servers.process import Running, running
+from tests.servers.process import running
 from tests.test_house import IMPORT_ALL
 
 PACKAGE = Path(ragrounds.__file__).parent
@@ -62,37 +62,27 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Running]:
-    with running("grader_server") as server:
-        yield server
-
-
-def run_python(folder: Path, *arguments: str) -> str:
-    """Run Python on the copy of the package in a folder."""
+def run_python(folder: Path, *arguments: str, processes: Forks | None = None) -> str:
+    """Run Python on the copy of the package in a folder: in a new process, or in a fork of one without the package."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGROUNDS")}
     environment |= {"PYTHONPATH": str(folder), "RAGROUNDS_HOME": str(folder / "home"), "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    if processes:
+        done = processes.run(arguments, folder, environment)
+    else:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def do_the_job(folder: Path, url: str, missing: list[str]) -> dict[str, Any]:
+def do_the_job(folder: Path, url: str, missing: Sequence[str], processes: Forks | None = None) -> dict[str, Any]:
     """Run, compare, trace and judge with the copy of the package in a folder."""
-    results: dict[str, Any] = json.loads(run_python(folder, "-c", JOB, str(folder / "home"), url, *missing))
+    arguments = ("-c", JOB, str(folder / "home"), url, *missing)
+    results: dict[str, Any] = json.loads(run_python(folder, *arguments, processes=processes))
     assert Path(results.pop("file")).is_relative_to(folder)
     printed = {name: masked_text(str(results.pop(name)), folder, {}) for name in PRINTED}
     return {**results, "printed": printed}
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, grader: Running) -> dict[str, Any]:
-    """Results of the job with all extensions."""
-    folder = tmp_path_factory.mktemp("whole")
-    (folder / "ragrounds").symlink_to(PACKAGE)
-    return do_the_job(folder, grader.url, [])
 
 
 def lost_with(extension: str) -> set[str]:
@@ -103,30 +93,58 @@ def lost_with(extension: str) -> set[str]:
     return lost
 
 
-@pytest.mark.parametrize("removed", [EXTENSIONS, *((name,) for name in EXTENSIONS)], ids=lambda names: "+".join(names))
-def test_the_core_does_its_job_without(
-    removed: tuple[str, ...], whole: dict[str, Any], grader: Running, tmp_path: Path
-) -> None:
-    copy = tmp_path / "ragrounds"
-    shutil.copytree(PACKAGE, copy)  # with what is compiled
-    for name in removed if removed != EXTENSIONS else ():
-        shutil.rmtree(copy / "extensions" / name)
-    if removed == EXTENSIONS:
-        shutil.rmtree(copy / "extensions")
-        run_python(tmp_path, "-c", IMPORT_ALL)
+def faults_without(removed: Sequence[str], results: dict[str, Any], whole: dict[str, Any]) -> list[str]:
+    """Return what differs from the results with all extensions, but for what the removed ones add."""
     lost = set().union(*map(lost_with, removed))
     functions = {
         place.partition(":")[2] for name in lost for place in getattr(hooks.extensions()[name], "FUNCTIONS", ())
     }
-    commands = [
-        name for name, (module, _) in command_files().items() if module.startswith(f"{hooks.EXTENSIONS}.")
-        and module.split(".")[2] in lost
-    ]  # fmt: skip
-    results = do_the_job(tmp_path, grader.url, commands)
-    assert results["printed"] == whole["printed"]
-    assert {*whole["public"]} - {*results["public"]} == functions
+    faults = [f"prints another {name}" for name in PRINTED if results["printed"][name] != whole["printed"][name]]
+    if {*whole["public"]} - {*results["public"]} != functions:
+        faults.append(f"has the public names {results['public']}")
     helped = {word.strip(",") for word in results["help"][1].split()}
-    assert {*command_files()} - {*commands} <= helped
+    if more := {*command_files()} - {*commands_of(lost)} - helped:
+        faults.append(f"its help lacks {more}")
     for name, (code, _, talk) in results["missing"].items():
-        assert code == 2
-        assert f"No such command '{name}'" in talk
+        if code != 2 or f"No such command '{name}'" not in talk:
+            faults.append(f"`{name}` ends with {code}: {talk}")
+    return faults
+
+
+def commands_of(extensions: Collection[str]) -> list[str]:
+    """Return the commands that extensions add."""
+    modules = {name: module for name, (module, _) in command_files().items()}
+    return [
+        name
+        for name, module in modules.items()
+        if module.startswith(f"{hooks.EXTENSIONS}.") and module.split(".")[2] in extensions
+    ]
+
+
+def link_package(folder: Path, *removed: str) -> None:
+    """Make the package of links in a folder, without these extensions; without its folder if they are all."""
+    package = folder / "ragrounds"
+    package.mkdir(parents=True)
+    for path in PACKAGE.iterdir():
+        if path.name != "extensions":
+            (package / path.name).symlink_to(path)
+    if removed != EXTENSIONS:
+        (package / "extensions").mkdir()
+        for path in (PACKAGE / "extensions").iterdir():
+            if path.name not in removed:
+                (package / "extensions" / path.name).symlink_to(path)
+
+
+def test_the_core_does_its_job_without_any_and_without_each_extension(tmp_path: Path) -> None:
+    with running("grader_server") as grader, forks() as processes:
+        link_package(tmp_path / "whole")
+        whole = do_the_job(tmp_path / "whole", grader.url, [], processes)
+        link_package(tmp_path / "bare", *EXTENSIONS)
+        run_python(tmp_path / "bare", "-c", IMPORT_ALL, processes=processes)
+        results = do_the_job(tmp_path / "bare", grader.url, commands_of(EXTENSIONS))
+        faults = {"all": faults_without(EXTENSIONS, results, whole)}
+        for name in EXTENSIONS:
+            link_package(tmp_path / name, name)
+            results = do_the_job(tmp_path / name, grader.url, commands_of(lost_with(name)), processes)
+            faults[name] = faults_without([name], results, whole)
+    assert {name: found for name, found in faults.items() if found} == {}
