@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.forked_copies import Forks, forks
 
 PACKAGES = Path(__file__).parent / "packages"
 ADDED = {
@@ -38,15 +39,13 @@ Ragrounds = Callable[..., "subprocess.CompletedProcess[str]"]
 pytestmark = pytest.mark.slow
 
 
-def caller(program: list[str], folder: Path, **more: str) -> Ragrounds:
-    """Runs a command line in a folder, with a home of its own, and sees that it succeeds."""
+def caller(processes: Forks, program: list[str], folder: Path) -> Ragrounds:
+    """Return a function that runs a command line in a folder, with a home of its own, and checks that it succeeds."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RAGROUNDS"))}
-    environment |= {"RAGROUNDS_HOME": str(folder / "home"), "RAGROUNDS_CONFIG": str(folder / "no.toml"), **more}
+    environment |= {"RAGROUNDS_HOME": str(folder / "home"), "RAGROUNDS_CONFIG": str(folder / "no.toml")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = processes.run([*program, *arguments], folder, environment)
         assert done.returncode == 0, (arguments, done.stderr)
         return done
 
@@ -59,7 +58,7 @@ def checked(*command: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ragrounds]:
     """Ragrounds in an environment in which the wheels are installed, over two runs of the sample."""
     pytest.importorskip("setuptools", reason="builds the wheels")
     pytest.importorskip("pip", reason="builds and installs the wheels")
@@ -77,13 +76,14 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
     place = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")}))
     (place / "beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT}\n")
     checked(*pip, "--python", str(python), "install", "-q", *where, *wheels)
-    ragrounds = caller([str(python), "-m", "ragrounds"], folder)
     (folder / "cards.tsv").write_text(CARDS)
-    ragrounds(
-        *("run", "--display", "none", "--limit", "6", "--agent", "direct", "--agent", "look_once"),
-        *("--agent", "look_once[retriever=shortest_first[pool=5],top_k=3]"),
-    )
-    return ragrounds
+    with forks(python) as processes:
+        ragrounds = caller(processes, ["-m", "ragrounds"], folder)
+        ragrounds(
+            *("run", "--display", "none", "--limit", "6", "--agent", "direct", "--agent", "look_once"),
+            *("--agent", "look_once[retriever=shortest_first[pool=5],top_k=3]"),
+        )
+        yield ragrounds
 
 
 RUNS = ("direct", "look_once", "look_once[retriever=shortest_first[pool=5],top_k=3]")
@@ -176,15 +176,15 @@ def test_lists_name_the_package(beside: Ragrounds) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ragrounds, Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ragrounds, Path]]:
     """Ragrounds as a console script, which lies elsewhere, in a folder with the six files, none of them installed."""
     folder = tmp_path_factory.mktemp("files")
     for source in PACKAGES.glob("*/*.py"):
         shutil.copy(source, folder)
     (folder / "cards.tsv").write_text(CARDS)
-    script = tmp_path_factory.mktemp("bin") / "ragrounds"
-    script.write_text(f"import sys\nsys.path[0] = {str(ROOT)!r}\nfrom ragrounds.cli import main\nmain()\n")
-    return caller([sys.executable, str(script)], folder), folder
+    script = f"import sys\nsys.path[0] = {str(ROOT)!r}\nfrom ragrounds.cli import main\nmain()\n"
+    with forks() as processes:
+        yield caller(processes, ["-c", script], folder), folder
 
 
 def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
