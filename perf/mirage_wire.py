@@ -11,6 +11,7 @@ way, and goes on.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import resource
@@ -38,7 +39,9 @@ SETTINGS = {"direct_cot": "cot", "vanilla_rag": "rag_32"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--questions", type=int, help="only so many questions (default: all 7,663)")
+    parser.add_argument(
+        "--questions", type=int, help="only so many questions, and no undisturbed run (default: all 7,663)"
+    )
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--latency", type=float, default=0.02, help="seconds that the server takes for an answer")
     options = parser.parse_args()
@@ -69,20 +72,34 @@ def measure(options: argparse.Namespace, home: Path) -> dict[str, Any]:
         _finished(command, environment)
         wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         stats = server.stats()
-        command += ["--new", "--journal", "fresh"]
-        cost_uncached = _cpu(command, environment)
-    importing = [sys.executable, "-m", "ragrounds", "import", "--format", "mirage-predictions", *map(str, predictions)]
+        undisturbed = 0.0 if options.questions else _cpu([*command, "--new", "--journal", "fresh"], environment)
+    importing = [sys.executable, "-m", "ragrounds", "import", "--format", "mirage-predictions"]
+    importing += map(str, _predictions_of_runs(home, predictions) if options.questions else predictions)
     _finished([*importing, "--benchmark", f"mirage:{mirage / 'benchmark.json'}", "--json"], environment)
     report = _checked(home, stats, options)
-    attempts = 2 * (options.questions or 7663)
+    if undisturbed:
+        report["processor seconds per 1,000 attempts, undisturbed"] = round(1000 * undisturbed / (2 * 7663), 2)
     return report | {
         "killed after answers": killed_at,
         "seconds of the second part": round(wall, 1),
         "processor seconds of the second part": round(
             after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1
         ),
-        "processor seconds per 1,000 attempts, undisturbed": round(1000 * cost_uncached / attempts, 2),
     }
+
+
+def _predictions_of_runs(home: Path, predictions: list[Path]) -> list[Path]:
+    """Write the recorded replies to the runs' questions into files of their own, and return these."""
+    with Store(home) as store:
+        question_ids = {question.id for question in store.questions(store.runs()[0])[0]}
+    files = []
+    for path in predictions:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            chosen = [line for line in lines if "{dataset}/{id}".format(**json.loads(line)) in question_ids]
+        assert len(chosen) == len(question_ids)
+        files.append(home / path.stem)
+        files[-1].write_text("".join(chosen), encoding="utf-8")
+    return files
 
 
 def _killed_half_way(command: list[str], environment: dict[str, str], server: Running, total: int) -> int:
