@@ -183,43 +183,40 @@ def check_goes_on(
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, small_disk: Path) -> None:
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, command: Cli, small_disk: Path) -> None:
     home, filler = small_disk / "home", small_disk / "filler"
     with openai_server("--reply-bytes", "20000") as server:
         filler.write_bytes(b"x" * (23 << 20))
         first = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
         filler.unlink()
-        again = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
+        again = command("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
         check_goes_on(first, again, home, server)
 
 
 @pytest.mark.slow
-def test_a_limit_on_file_sizes_is_met_like_a_full_disk(home: Path, tmp_path: Path) -> None:
-    def run(limit: int | None) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "ragrounds", "run", *big_replies(server.url)]
-        if limit is not None:
-            words = ["prlimit", f"--fsize={limit}", *words]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ})
-
+def test_a_limit_on_file_sizes_is_met_like_a_full_disk(command: Cli, home: Path, tmp_path: Path) -> None:
     if shutil.which("prlimit") is None:
         pytest.skip("needs prlimit (util-linux)")
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     with openai_server("--reply-bytes", "20000") as server:
-        check_goes_on(run(500_000), run(None), home, server)
+        run = ["run", *big_replies(server.url)]
+        limited = ["prlimit", "--fsize=500000", sys.executable, "-m", "ragrounds", *run]
+        first = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ})
+        check_goes_on(first, command(*run), home, server)
 
 
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_written_is_one_line(small_disk: Path, cli: Cli, there: bool) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(small_disk: Path, command: Cli, there: bool) -> None:
     home = small_disk / "home"
     words = ["run", "--limit", "2", "--agent", "direct", "--display", "none"]
     if there:
-        assert cli(*words, RAGROUNDS_HOME=str(home)).returncode == 0
+        assert command(*words, RAGROUNDS_HOME=str(home)).returncode == 0
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     # What is there is looked at; only what has to be kept is refused.
-    for command in ([*words, "--new"], ["runs", "gc", "--yes"], ["compare", "direct"]):
-        done = cli(*command, RAGROUNDS_HOME=str(home))
-        if there and command[0] != "run":
+    for arguments in ([*words, "--new"], ["runs", "gc", "--yes"], ["compare", "direct"]):
+        done = command(*arguments, RAGROUNDS_HOME=str(home))
+        if there and arguments[0] != "run":
             assert (done.returncode, lines(done)) == (0, [])
             continue
         assert done.returncode == 2, done.stderr

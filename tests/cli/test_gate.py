@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -125,30 +124,26 @@ concurrency = 2
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_verdict_and_replays_for_nothing(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_to_the_same_verdict_and_replays_for_nothing(
+    command: Cli, tmp_path: Path
+) -> None:
     with openai_server("--latency", "0.05", "--jitter", "0.05") as server:
-        file = written(tmp_path, _policy(server.url))
-        gate = [sys.executable, "-m", "ragrounds", "gate", file, "--json", "--display", "none"]
+        gate = ["gate", written(tmp_path, _policy(server.url)), "--json", "--display", "none"]
         found = []
         for home, kill in (("whole", False), ("killed", True)):
-            environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
+            environment = {"RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
             if kill:
-                server.kills(gate, environment, after=6)
-            done = subprocess.run(gate, env=environment, capture_output=True, text=True, timeout=120)
+                server.kills([sys.executable, "-m", "ragrounds", *gate], {**os.environ, **environment}, after=6)
+            done = command(*gate, **environment)
             assert done.returncode in (0, 1), done.stderr
             found.append(json.loads(done.stdout))
         whole, killed = found
         assert killed == whole
         runs = ["direct", "direct_cot", "--out", str(tmp_path / "calls.jsonl")]
-        wrote = [sys.executable, "-m", "ragrounds", "journal", "write", *runs]
-        assert subprocess.run(wrote, env=environment, capture_output=True, timeout=120).returncode == 0
+        assert command("journal", "write", *runs, **environment).returncode == 0
         asked = server.stats()["asked"]
-        elsewhere = {**environment, "RAGROUNDS_HOME": str(tmp_path / "elsewhere")}
-        del elsewhere["OPENAI_API_KEY"]
-        replayed = subprocess.run(
-            [*gate, "--journal", str(tmp_path / "calls.jsonl")],
-            env=elsewhere, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        journal = str(tmp_path / "calls.jsonl")
+        replayed = command(*gate, "--journal", journal, RAGROUNDS_HOME=str(tmp_path / "elsewhere"))
         assert server.stats()["asked"] == asked
     assert json.loads(replayed.stdout)["verdict"] == whole["verdict"], replayed.stderr
     assert json.loads(replayed.stdout)["questions"] == whole["questions"]

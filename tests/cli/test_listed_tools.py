@@ -51,7 +51,7 @@ def _model(prompt: str, before: int) -> str | dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_tools_of_a_real_mcp_server_run_and_replay(cli, tmp_path) -> None:
+def test_tools_of_a_real_mcp_server_run_and_replay(command, tmp_path) -> None:
     """At the replay the server's program is gone."""
     settings, program = tmp_path / "settings.toml", tmp_path / "serve.py"
     program.write_text(SERVER)
@@ -60,19 +60,19 @@ def test_tools_of_a_real_mcp_server_run_and_replay(cli, tmp_path) -> None:
     with scripted(_model) as server:
         options = ("run", "--display", "none", "--limit", "1", "--agent", AGENT, "--model", "openai:m")
         where = ("--base-url", server.url, "--json")
-        made = cli(*options, *where, RAGROUNDS_CONFIG=str(settings))
+        made = command(*options, *where, RAGROUNDS_CONFIG=str(settings))
         assert made.returncode == 0, made.stderr
         offered = [one["function"]["name"] for one in server.bodies[0]["tools"]]
         assert offered == ["search", "read", "corpus_search"]
         asked = server.calls
         program.unlink()
-        again = cli(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings))
+        again = command(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings))
         assert again.returncode == 0, again.stderr
         assert server.calls == asked
         assert "0 model calls made" in again.stderr
     run = json.loads(made.stdout)["rows"][0]["run"]
-    question = json.loads(cli("trace", run, "--format", "json").stdout)["attempts"][0]["question_id"]
-    shown = cli("show", run, question, COLUMNS="120").stdout
+    question = json.loads(command("trace", run, "--format", "json").stdout)["attempts"][0]["question_id"]
+    shown = command("show", run, question, COLUMNS="120").stdout
     assert "search “dose” → 5" in shown
     assert 'search corpus_search({"k": 1, "query": "dose"})' in shown
     assert 'search read("' in shown

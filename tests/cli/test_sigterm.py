@@ -20,7 +20,7 @@ COUNT = 30_000
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
-    cli: Cli, home: Path, tmp_path: Path, how: signal.Signals
+    command: Cli, home: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
     documents = tmp_path / "corpus.jsonl"
     words = [f"word{number}" for number in range(3000)]
@@ -39,6 +39,6 @@ def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
     _, said = process.communicate(timeout=240)
     assert process.returncode == 128 + how
     assert "Traceback" not in said
-    done = cli(*build, "--json")
+    done = command(*build, "--json")
     assert done.returncode == 0, done.stderr
-    assert f"{COUNT}" in cli("index", "show", "notes", "--json").stdout
+    assert f"{COUNT}" in command("index", "show", "notes", "--json").stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -90,17 +89,17 @@ def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], sa
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) -> None:
+def test_killed_in_the_middle_it_goes_on_to_the_same_decision(command: Cli, tmp_path: Path) -> None:
     with openai_server("--latency", "0.05", "--jitter", "0.05") as server:
         claim = ["--until", "accuracy(direct) > 10% @ 99.9%", "--seed", "2", "--json", "--display", "none"]
-        run = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--agent", "direct_cot", *claim]
+        run = ["run", "--agent", "direct", "--agent", "direct_cot", *claim]
         run += ["--model", "openai:served", "--base-url", server.url, "--concurrency", "2"]
         found = []
         for home, kill in (("whole", False), ("killed", True)):
-            environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
+            environment = {"RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
             if kill:
-                server.kills(run, environment, after=6)
-            done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=120)
+                server.kills([sys.executable, "-m", "ragrounds", *run], {**os.environ, **environment}, after=6)
+            done = command(*run, **environment)
             assert done.returncode == 0, done.stderr
             found.append(json.loads(done.stdout)["until"])
     whole, killed = found
