@@ -294,7 +294,8 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
     check_framework(
         run,
         "weights",
-        "tests/tools/test_dense.py tests/extensions/engines/test_external.py tests/extensions/training",
+        "tests/tools/test_dense.py tests/extensions/engines/test_external.py "
+        + " ".join(f"tests/extensions/training/test_{name}.py" for name in ("losses", "pair", "resume", "training")),
         weights,
     )
     if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
@@ -347,7 +348,14 @@ def check_wheel(run: Runner, version: str) -> None:
     shutil.rmtree(unpacked / "ragrounds")
     folders = ["tests/scorers", "tests/engine", "tests/extensions/cluster", "tests/test_digests.py"]
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *folders]
-    run.part(f"tests on the wheel under Python {version}", [interpreter, *tests], aim=180, tests=True, folder=unpacked)
+    run.part(
+        f"tests on the wheel under Python {version}",
+        [interpreter, *tests],
+        aim=180,
+        tests=True,
+        folder=unpacked,
+        environment={"RAGROUNDS_TEST_EXAMPLES": "25"},  # the README's test command has tried more of them
+    )
     # The wheel's own pytest plugin: recorded, then replayed. Each has a report of its own.
     claims = outside / "test_claims.py"
     claims.write_text(
