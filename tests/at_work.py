@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.conftest import Cli
+from tests.forked import ForkedLeader, ForkedPython
 from tests.servers.process import Running
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -34,14 +35,19 @@ def starting(questions: Path, folder: Path) -> Iterator[Start]:
     begun: list[subprocess.Popen[str]] = []
 
     def start(
-        server: Running, *more: str, program: Sequence[str] = ("-m", "ragrounds"), home: str = "home"
+        server: Running,
+        *more: str,
+        program: Sequence[str] = ("-m", "ragrounds"),
+        home: str = "home",
+        is_forked: bool = True,
     ) -> subprocess.Popen[str]:
         words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", "direct", "--agent", "direct_cot"]
         words += ["--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json", *more]
         environment = {**os.environ, "RAGROUNDS_HOME": str(folder / home)}
         pipe = subprocess.PIPE
         command = [sys.executable, *program, *words]
-        begun.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
+        popen = ForkedLeader if is_forked else subprocess.Popen
+        begun.append(popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
         return begun[-1]
 
     try:
@@ -76,7 +82,7 @@ def interrupted(
 
 def refused_beside_itself(cli: Cli, server: Running, options: Sequence[str], folder: Path) -> None:
     """The same command, four calls at once, while it is at work already: refused in one line, and nothing is asked."""
-    first = subprocess.Popen([sys.executable, "-m", "ragrounds", *options], cwd=folder, stderr=subprocess.DEVNULL)
+    first = ForkedPython([sys.executable, "-m", "ragrounds", *options], cwd=folder, stderr=subprocess.DEVNULL)
     try:
         until_asked(first, server, 4)
         second = cli(*options)

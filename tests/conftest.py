@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.compiled import compile_once
+from tests.forked import run_python
 from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
 
@@ -158,14 +159,8 @@ def cli(home: Path, tmp_path: Path) -> Cli:
     """Run the command line in a process of its own, from another folder than the repository."""
 
     def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ragrounds", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        command = [sys.executable, "-m", "ragrounds", *arguments]
+        return run_python(command, timeout, cwd=tmp_path, env={**os.environ, **environment})
 
     return run
 

@@ -17,6 +17,7 @@ import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
+from tests.forked import ForkedPython
 from tests.servers.any_form import AnyForm, any_form
 
 SYSTEM = '''
@@ -77,7 +78,7 @@ def started(
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ragrounds", "run", "--agent", agent, "--limit", "4", "--display", "none"]
     environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home)}
-    return subprocess.Popen([*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    return ForkedPython([*command, *options], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from tests.at_work import interrupted, until_asked
+from tests.forked import ForkedPython, run_python
 from tests.servers.process import openai_server
 
 CONCURRENCY = 8
@@ -28,7 +29,7 @@ def test_killed_again_and_again_equals_undisturbed(tmp_path: Path) -> None:
         environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "killed")}
         draw, kills = random.Random(0), 0
         while kills < 3:
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            process = ForkedPython(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             goal = server.stats()["answered"] + draw.randint(10, 40)
             while server.stats()["answered"] < goal and process.poll() is None:
                 time.sleep(0.02)
@@ -38,7 +39,7 @@ def test_killed_again_and_again_equals_undisturbed(tmp_path: Path) -> None:
             process.communicate()
             kills += 1
         assert kills == 3
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run_python(command, env=environment)
         assert done.returncode == 0, done.stderr
         stats = server.stats()
     # An answer that the server has sent may still have been on its way when the process died.
@@ -46,7 +47,7 @@ def test_killed_again_and_again_equals_undisturbed(tmp_path: Path) -> None:
     with openai_server() as server:
         clean = [sys.executable, "-m", "ragrounds", "run", *options[:-3], server.url, "--display", "none"]
         environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "clean")}
-        assert subprocess.run(clean, env=environment, capture_output=True, check=False).returncode == 0
+        assert run_python(clean, env=environment).returncode == 0
     assert results(tmp_path / "killed") == results(tmp_path / "clean")
 
 
@@ -72,7 +73,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
         command = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--model", "openai:plain"]
         command += ["--base-url", server.url, "--display", "none", "--concurrency", "4"]
         environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        process = ForkedPython(command, env=environment, stderr=subprocess.PIPE, text=True)
         until_asked(process, server, 8)  # the first four are answered and written, the next four are in flight
         told = interrupted(process, times, how=how)
         assert told.count("Finishing the calls in flight; Ctrl-C again stops at once.") == 1

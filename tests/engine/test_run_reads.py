@@ -21,6 +21,7 @@ from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.vllm_server import free_port
 from tests.conftest import Cli
+from tests.forked import ForkedPython, run_python
 from tests.servers.process import openai_server
 
 SYSTEM = """
@@ -209,17 +210,17 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
             "--json",
         ]
         command = [sys.executable, "-m", "ragrounds", *words]
-        begun = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        begun = ForkedPython(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while server.stats()["answered"] < 4 and begun.poll() is None:
             pass
         begun.send_signal(signal.SIGKILL)
         begun.communicate()
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        done = run_python(command, cwd=tmp_path, timeout=120)
         assert done.returncode == 0, done.stderr
         assert "resumes: " in done.stderr
         assert "is a new run" not in done.stderr
         assert len(server.stats()["answered_twice"]) <= 1  # the one that was in flight
-        again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        again = run_python(command, cwd=tmp_path, timeout=120)
         assert "is a new run" not in again.stderr, again.stderr
         assert json.loads(again.stdout)["rows"][0]["run"] == json.loads(done.stdout)["rows"][0]["run"]
         assert server.stats()["answered"] <= 9

@@ -1,12 +1,12 @@
 """All strategies in one run, killed again and again: what was answered is not asked again, and all ends the same."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from ragrounds.evals.store.store import Store
+from tests.forked import run_python
 from tests.graphs.test_strategies import LOOKS
 from tests.servers.process import openai_server
 
@@ -33,7 +33,7 @@ def ended(home, kills):
         environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
         for _ in range(kills):
             server.kills(command, environment, after=25)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run_python(command, env=environment)
         assert done.returncode == 0, done.stderr
         stats = server.stats()
     with Store(home) as store:

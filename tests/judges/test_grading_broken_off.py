@@ -15,6 +15,7 @@ from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.tables.judge_tables import bill_lines
 from tests.at_work import interrupted, until_asked
+from tests.forked import ForkedPython
 from tests.judges.test_grading_budget import COUNT, graded, judge, judged, staged
 from tests.servers.grader_server import grader_server
 
@@ -128,9 +129,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
     arguments = ["judge", "a", "--kind", "equivalence", "--judge", "openai:grader"]
     with grader_server("--latency", "2.0") as server:
         command = [sys.executable, "-m", "ragrounds", *arguments, "--base-url", server.url, "--concurrency", "2"]
-        process = subprocess.Popen(
-            command, env=dict(os.environ), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        process = ForkedPython(command, env=dict(os.environ), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         until_asked(process, server, 4)  # two are answered and written, two are in flight
         told = interrupted(process, times, how=how)
         assert "saved; the same command resumes." in told

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.forked import ForkedPython, can_fork_at_once
+
 ROOT = Path(__file__).resolve().parents[2]
 ENDS_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, {signal})\n"
 """Python code. The kernel sends this process a signal when the thread that started it ends, however that comes."""
@@ -56,7 +58,7 @@ class Running:
     def kills(self, command: Sequence[str], environment: Mapping[str, str], after: int) -> None:
         """Begin a command, and end it with SIGKILL once this server has given so many answers more."""
         before = self.stats()["answered"]
-        begun = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        begun = ForkedPython(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while self.stats()["answered"] < before + after:
             assert begun.poll() is None
             time.sleep(0.02)
@@ -79,7 +81,8 @@ def running(name: str, *arguments: str) -> Iterator[Running]:
     """
     module = f"tests.{name}" if "." in name else f"tests.servers.{name}"
     code = f"{ENDS_WITH_PARENT.format(signal=9)}import runpy; runpy.run_module('{module}', None, '__main__')"
-    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    start = ForkedPython if can_fork_at_once() else subprocess.Popen
+    process = start([sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -19,6 +19,7 @@ from ragrounds.evals.store.journal import Arrivals, StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.engine.conftest import attempts
+from tests.forked import ForkedPython
 from tests.servers.process import openai_server
 
 KEY = "ab" * 32
@@ -44,7 +45,7 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
         options = ["run", "--agent", "direct", "--limit", "5", "--concurrency", "5", "--display", "none"]
         options += ["--model", MODEL, "--base-url", server.url]
         words = [sys.executable, "-c", SLOW, *options]
-        process = subprocess.Popen(words, env={**os.environ}, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        process = ForkedPython(words, env={**os.environ}, cwd=tmp_path, stderr=subprocess.DEVNULL)
         while server.stats()["answered"] < 5 or not (found := files(home)) or waiting(found[0]) < 5:
             assert process.poll() is None
             time.sleep(0.02)
@@ -110,7 +111,7 @@ os.kill(os.getpid(), getattr(signal, sys.argv[3]))
 
 
 def written(home: Path, place: str = "store", end: str = "SIGKILL") -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", WRITES, str(home), place, end], env={**os.environ})
+    process = ForkedPython([sys.executable, "-c", WRITES, str(home), place, end], env={**os.environ})
     if end == "SIGKILL":
         process.wait()
     return process

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,6 +26,7 @@ from ragrounds.evals.trace.traces import trace
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+from tests.forked import run_python
 from tests.store.making import contents, two_in_an_arena
 
 LONG = '{"answer_choice": "A"} ' + "a long reply " * 80
@@ -181,7 +181,7 @@ async def test_killed_in_the_middle_it_has_removed_nothing(tmp_path: Path, delet
 
 def killed(home: Path, deletes: int) -> int:
     command = [sys.executable, "-c", KILLED, str(home), str(deletes)]
-    return subprocess.run(command, check=False, env={**os.environ}).returncode
+    return run_python(command, env={**os.environ}).returncode
 
 
 async def test_what_was_removed_is_given_back_to_the_disk(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
+from tests.forked import run_python
 from tests.servers.process import openai_server
 
 
@@ -62,7 +62,7 @@ def test_a_dead_owner_on_this_machine_is_taken_over_at_once(store: Store) -> Non
     postgres = place.get_backend_name() == "postgresql"
     home = "/nowhere" if postgres else str(Path(place.database or "").parent)
     url = place.render_as_string(hide_password=False).replace("+psycopg", "") if postgres else ""
-    dead = subprocess.run([sys.executable, "-c", script, home, url], capture_output=True, text=True, check=False)
+    dead = run_python([sys.executable, "-c", script, home, url])
     assert dead.returncode == -signal.SIGKILL, dead.stderr
     assert held(store) == ["a"]
     said: list[str] = []

@@ -14,6 +14,7 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
+from tests.forked import ForkedPython
 from tests.servers.process import Running, openai_server
 
 QUESTIONS = {f"q-{i}": {"question": f"Which {i}?", "options": {"A": "x", "B": "y"}, "answer": "A"} for i in range(12)}
@@ -39,7 +40,7 @@ def test_a_killed_run_goes_on_from_another_folder_without_its_command(
         options = ["--benchmark", "mirage:b.json", "--agent", "direct", "--agent", "direct_cot", "--concurrency", "4"]
         options += ["--model", "openai:m[temperature=0]", "--base-url", server.url, "--limit", "10", "--seed", "3"]
         words = [sys.executable, "-m", "ragrounds", "run", *options, "--display", "none"]
-        process = subprocess.Popen(words, cwd=benchmark.parent, env={**os.environ}, stderr=subprocess.DEVNULL)
+        process = ForkedPython(words, cwd=benchmark.parent, env={**os.environ}, stderr=subprocess.DEVNULL)
         while server.stats()["answered"] < 6:
             assert process.poll() is None
             time.sleep(0.02)

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,6 +30,7 @@ from ragrounds.evals.trace.traces import trace
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+from tests.forked import run_python
 from tests.servers.process import Running
 from tests.store.making import contents, sum_anew, two_in_an_arena
 
@@ -369,7 +369,7 @@ def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
     store: Store, file: Path, tmp_path: Path, batches: int
 ) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), str(file), str(batches)]
-    assert subprocess.run(command, check=False, env={**os.environ}).returncode == -signal.SIGKILL
+    assert run_python(command, env={**os.environ}).returncode == -signal.SIGKILL
     with Store(tmp_path / "other") as other:
         for run in other.runs():
             assert other.done(run) == store.done(run)

@@ -13,6 +13,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
+from tests.forked import ForkedPython
 from tests.store.making import contents
 
 
@@ -42,7 +43,7 @@ def test_many_processes_make_one_store(place: str, tmp_path: Path, request: pyte
     )
     command = [sys.executable, "-c", code, str(tmp_path / "home"), url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    started = [subprocess.Popen(command, text=True, **pipes) for _ in range(6)]  # type: ignore[call-overload]
+    started = [ForkedPython(command, text=True, **pipes) for _ in range(6)]  # type: ignore[call-overload]
     for process in started:  # all have imported what they need and wait for the line
         assert process.stdout.readline() == "ready\n"
     ended = [process.communicate("\n") for process in started]

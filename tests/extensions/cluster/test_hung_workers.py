@@ -18,6 +18,7 @@ from ragrounds.base.processes import Activity, activity_of
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.cluster.heartbeat import until_hung
 from tests.extensions.cluster.test_workers import until, workers
+from tests.forked import ForkedLeader
 from tests.servers.process import Running, openai_server
 
 COUNT = 30
@@ -78,7 +79,7 @@ def begun(questions: Path, server: Running, agent: str, *more: str) -> subproces
     words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", agent, "--model", "openai:plain[alias=server]"]
     words += ["--base-url", server.url, "--display", "none", "--concurrency", "6", *more]
     home = {"RAGROUNDS_HOME": str(questions.parent / "home"), "RAGROUNDS_WORKER_TIMEOUT": "1"}
-    return subprocess.Popen(
+    return ForkedLeader(
         [sys.executable, "-m", "ragrounds", *words],
         env={**os.environ, **home},
         stdout=subprocess.PIPE,

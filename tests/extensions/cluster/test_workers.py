@@ -25,7 +25,7 @@ COUNT = 40
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     with starting(questions_twice(tmp_path, COUNT), tmp_path) as begin:
-        yield lambda server, *more: begin(server, "--concurrency", "6", "--workers", "2", *more)
+        yield lambda server, *more, **how: begin(server, "--concurrency", "6", "--workers", "2", *more, **how)
 
 
 def workers(process: subprocess.Popen[str]) -> list[int]:
@@ -34,7 +34,12 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
     if not task.is_dir():
         pytest.skip("needs /proc")
     children = [int(pid) for thread in task.iterdir() for pid in (thread / "children").read_text().split()]
-    return [pid for pid in children if b"extensions.cluster" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children if is_worker(Path("/proc") / str(pid))]
+
+
+def is_worker(process: Path) -> bool:
+    """Return True if this process was started, or forked, as a worker."""
+    return b"extensions.cluster" in (process / "cmdline").read_bytes() or "worker" in (process / "comm").read_text()
 
 
 def until(server: Running, answered: int, process: subprocess.Popen[str]) -> None:
@@ -58,7 +63,7 @@ def statuses(home: Path) -> list[Counter[str]]:
 @pytest.mark.slow
 def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.02", "--jitter", "0.03") as server:
-        spread = start(server)
+        spread = start(server, is_forked=False)
         told, said = spread.communicate(timeout=120)
         assert spread.returncode == 0, said
         stats = server.stats()
