@@ -24,26 +24,33 @@ QUESTIONS = [
 ]  # fmt: skip
 
 
+RightAnswers = dict[str, dict[str, float | None]]
+
+
 @pytest.fixture(scope="module")
 def medagents(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ImportedFiles, Path]:
     home = tmp_path_factory.mktemp("home")
     return rr.import_runs(data / "medagentsbench", home=home), home
 
 
-def rights(home: Path, run: str) -> dict[str, float | None]:
-    frame = rr.load(run, home=home).to_pandas("scores")
-    frame = frame[frame["scorer"] == "reported"]
-    return dict(zip(frame["question_id"], frame["value"], strict=True))
+@pytest.fixture(scope="module")
+def right_answers(medagents: tuple[ImportedFiles, Path]) -> RightAnswers:
+    """Agents with the scores of their questions."""
+    imported, home = medagents
+    scores = {}
+    for run in imported.runs:
+        frame = rr.load(run.run.id, home=home).to_pandas("scores")
+        frame = frame[frame["scorer"] == "reported"]
+        scores[run.run.identity["agent"]] = dict(zip(frame["question_id"], frame["value"], strict=True))
+    return scores
 
 
-def pairs(found: tuple[ImportedFiles, Path], dataset: str = "") -> dict[tuple[str, str], tuple[int, ...]]:
+def pairs(right_answers: RightAnswers, dataset: str = "") -> dict[tuple[str, str], tuple[int, ...]]:
     """(model, method) → questions of both, right by the method, by CoT, by one of them alone."""
-    made, home = found
-    runs = {one.run.identity["agent"]: rights(home, one.run.id) for one in made.runs}
-    counted = {}
-    for agent, values in runs.items():
+    counted: dict[tuple[str, str], tuple[int, ...]] = {}
+    for agent, values in right_answers.items():
         model = next(name for name in ("gpt-4o", "DeepSeek-V3") if agent.startswith(name))
-        base = runs[f"{model}-cot"]
+        base = right_answers[f"{model}-cot"]
         both = [id for id in values if id in base and id.startswith(dataset)]
         hits = [(values[id] == 1, base[id] == 1) for id in both]
         counted[model, agent.removeprefix(f"{model}-")] = (
@@ -59,11 +66,11 @@ def expected(data: Path, name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_the_published_pairs_come_out(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
+def test_the_published_pairs_come_out(right_answers: RightAnswers, data: Path) -> None:
     for name in ("expected_pairs_pooled8.csv", "expected_pairs_by_dataset24.csv"):
         rows, p = expected(data, name), list[float]()
         for row in rows:
-            n, method, cot, only_method, only_cot = pairs(medagents, row.get("dataset", ""))[
+            n, method, cot, only_method, only_cot = pairs(right_answers, row.get("dataset", ""))[
                 row["model"], row["method"]
             ]
             wanted = [int(row[key]) for key in ("n", "correct", "correct_cot", "only_method", "only_cot")]
@@ -74,10 +81,10 @@ def test_the_published_pairs_come_out(medagents: tuple[ImportedFiles, Path], dat
 
 
 @pytest.mark.slow
-def test_renumbered_files_are_matched_by_text(medagents: tuple[ImportedFiles, Path], data: Path) -> None:
+def test_renumbered_files_are_matched_by_text(right_answers: RightAnswers, data: Path) -> None:
     for row in expected(data, "expected_medagents_by_text.csv"):
         dataset = "" if row["datasets"] == "shared3" else row["datasets"]
-        found = pairs(medagents, dataset)[row["model"], "medagents"]
+        found = pairs(right_answers, dataset)[row["model"], "medagents"]
         assert found == tuple(int(row[key]) for key in (
             "n", "correct_medagents", "correct_cot", "only_medagents", "only_cot"))  # fmt: skip
 
