@@ -132,9 +132,9 @@ def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli
     pair = tables["mirage"]["pairs"][0]["tests"]
     assert pair["difference"] > 0.09
     assert pair["p_mcnemar"] < 1e-10
-    again = command("import", "--format", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
-    both = [json.loads(one.stdout)["comparison"]["tables"] for one in (again, done)]
-    assert both[0] == both[1]
+    again = command("import", "--format", "mirage-predictions", predictions[0], "--benchmark", benchmark, "--json")
+    for table in json.loads(again.stdout)["comparison"]["tables"]:
+        assert table["lines"] == tables[table["scorer"]]["lines"][:1]
     assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 2
 
 

@@ -10,13 +10,15 @@ from tests.ui.report.test_report import blocks
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 
-def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(cli, home, data, tmp_path):
+def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(
+    command, home, data, tmp_path
+):
     predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
     benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
-    made = cli("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark, timeout=600)
+    made = command("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark)
     assert made.returncode == 0, made.stderr
     page = tmp_path / "report.html"
-    made = cli("report", "gpt", "--out", str(page), timeout=600)
+    made = command("report", "gpt", "--out", str(page))
     assert made.returncode == 0, made.stderr
     compact = tmp_path / "compact.sqlite"
     with sqlite3.connect(home / "store.sqlite") as connection:
