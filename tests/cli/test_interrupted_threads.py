@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.forked import ForkedPython
 from tests.servers.any_form import any_form
 
 SLOW = """
@@ -28,7 +29,7 @@ def test_the_second_interrupt_ends_a_run_whose_threads_wait(tmp_path, home, monk
         server.gate.clear()
         monkeypatch.setenv("SERVED_AT", server.url)
         asked = ["run", "--agent", "./slow.py:answer", "--limit", "4", "--display", "none"]
-        process = subprocess.Popen(
+        process = ForkedPython(
             [sys.executable, "-m", "ragrounds", *asked], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
         )
         waited = time.monotonic() + 60

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.forked import ForkedPython
 
 COUNT = 30_000
 
@@ -29,7 +30,7 @@ def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
             text = " ".join(words[(i * 7 + j * j) % len(words)] for j in range(60))
             file.write(json.dumps({"_id": str(i), "title": "t", "text": text}) + "\n")
     build = ["index", "build", "notes", "--from", str(documents)]
-    process = subprocess.Popen(
+    process = ForkedPython(
         [sys.executable, "-m", "ragrounds", *build], env=dict(os.environ), stderr=subprocess.PIPE, text=True
     )
     while not list(home.glob("indexes/notes/*")):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.forked import ForkedPython
 from tests.servers.process import ROOT, Running, running
 
 CONCURRENCY, KILLS = 4, 2
@@ -36,8 +37,10 @@ def started(pipeline: str, server: Running, folder: Path) -> subprocess.Popen[st
     options, _ = PIPELINES[pipeline]
     command = [sys.executable, "-m", "ragrounds", "build", pipeline, "sample", *DEPTHS, *COMMITTEE, *options]
     command += ["--base-url", server.url, "--display", "none", "--out", str(folder / "built")]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "RAGROUNDS_HOME": str(folder / "home")}
+    return ForkedPython(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finished(process: subprocess.Popen[str]) -> None:
