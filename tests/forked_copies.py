@@ -104,13 +104,13 @@ def _stream(stream: IO[str] | None) -> IO[str]:
 
 
 @contextmanager
-def forks(python: str | Path = sys.executable) -> Iterator[Forks]:
-    """Start the process of an interpreter that forks, and end it with the block."""
+def forks(python: str | Path = sys.executable, modules: Sequence[str] = LARGE) -> Iterator[Forks]:
+    """Start the process of an interpreter that imports these modules and forks, and end it with the block."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            [str(python), "-c", PROGRAM, *LARGE],
+            [str(python), "-c", PROGRAM, *modules],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

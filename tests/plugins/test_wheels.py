@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ CARDS = (
     "Which electrolyte is given first in severe hyperkalaemia?\tCalcium\tSodium\tMagnesium\n"
     "Which vitamin is lacking in pernicious anaemia?\tCobalamin\tRetinol\tThiamine\n"
 )
+BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+"""Builds the wheel of the package in this folder, as pip has it built."""
 Ragrounds = Callable[..., "subprocess.CompletedProcess[str]"]
 pytestmark = pytest.mark.slow
 
@@ -61,13 +64,18 @@ def checked(*command: str) -> None:
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ragrounds]:
     """Ragrounds in an environment in which the wheels are installed, over two runs of the sample."""
     pytest.importorskip("setuptools", reason="builds the wheels")
-    pytest.importorskip("pip", reason="builds and installs the wheels")
+    pytest.importorskip("pip", reason="installs the wheels")
     folder = tmp_path_factory.mktemp("wheels")
     sources = shutil.copytree(PACKAGES, folder / "sources", ignore=shutil.ignore_patterns("__pycache__"))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     where = ("--no-deps", "--no-index")
-    built = sorted(str(source) for source in sources.iterdir())
-    checked(*pip, "wheel", "-q", "--no-build-isolation", *where, "-w", str(folder / "wheels"), *built)
+    for source in sources.iterdir():
+        built_by = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+        assert built_by == {"requires": ["setuptools"], "build-backend": "setuptools.build_meta"}
+    with forks(modules=("setuptools.build_meta", "setuptools.command.bdist_wheel")) as processes:
+        for source in sources.iterdir():
+            done = processes.run(["-c", BUILD, str(folder / "wheels")], source, os.environ)
+            assert done.returncode == 0, done.stderr
     wheels = sorted(map(str, (folder / "wheels").glob("*.whl")))
     assert len(wheels) == len({package for _, _, package in ADDED})
     checked(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
