@@ -127,8 +127,8 @@ def test_ten_points_are_separated_within_twice_the_fixed_sample():
 def test_intervals_hold_the_mean_at_all_times_together():
     generator = np.random.default_rng(11)
     missed = 0
-    for _ in range(80):
+    for _ in range(40):  # at 40 an interval that holds at one time alone, and misses in 45 of 100, passes once in 1,000
         values = generator.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=100)
         found = heard(values, level=0.8)
         missed += not found.low <= 0.1 <= found.high  # one miss at any time stays a miss
-    assert missed <= 0.2 * 80
+    assert missed <= 0.2 * 40
