@@ -38,6 +38,16 @@ def build(name: str) -> Graph:
     return graph
 
 
+@cache
+def compiled(name: str) -> Any:
+    """Return a graph, compiled. It holds no state of an attempt, so all runs of a process share it.
+
+    Raises:
+        UserError: the graph does not exist.
+    """
+    return build(name).compile()
+
+
 def nests(name: str, parameters: Mapping[str, Value]) -> bool:
     """Return True if graphs run inside this graph's nodes.
 

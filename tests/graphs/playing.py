@@ -155,16 +155,20 @@ async def play(
     gold: Iterable[str] = (),
     opened: Model | None = None,
     tools: Sequence[AgentTool] = (),
+    questions: Sequence[Question] = (),
 ) -> Played:
     """Run `question` through each agent in turn (one journal for all) and give what the last one did. `opened` is a
-    model in place of the script."""
+    model in place of the script. With `questions`, each agent answers these one by one in place of `question`."""
     shelf = shelf or Shelf()
     model = Scripted(script, window=window, continues=continues)
     reading = Scripted(reader, window=window) if reader is not None else None
     if reading:
         reading.spec = "scripted:reader"
     models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
-    golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
+    questions = questions or [question]
+    golds = {
+        question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold)) for question in questions
+    }
     attempts: list[Attempt] = []
     play = next(_PLAYS)
     texts = [agents] if isinstance(agents, str) else list(agents)
@@ -180,18 +184,19 @@ async def play(
                 agent=agent.spec,
                 benchmark=question.benchmark,
                 questions="hash",
-                count=1,
+                count=len(questions),
                 epochs=1,
                 fingerprint=f"{play}-{number}",
                 identity={},
                 created=0.0,
             )
-            store.add_run(run, [question], golds)
+            store.add_run(run, questions, golds)
             made = opened_with(agent, models, shelf, tools)
             planned = PlannedRun(run, agent, models, made.searcher, tools=made.tools, inner=made.inner)
-            await replay(store, journal, [planned], [question], golds, lambda question: ())
-            (attempt,) = store.attempts(run)  # every attempt ends with exactly one status
-            attempts.append(attempt)
+            await replay(store, journal, [planned], questions, golds, lambda question: (), concurrency=1)
+            by_question = {attempt.question_id: attempt for attempt in store.attempts(run)}
+            attempts += [by_question.pop(question.id) for question in questions]
+            assert not by_question, "every attempt ends with exactly one status"
         made, reused = journal.made, journal.reused
     return Played(attempts, model, reading, shelf, made, reused)
 

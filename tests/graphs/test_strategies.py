@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.config import get_config
+from langgraph.runtime import get_runtime
 from msgspec.structs import replace as other
 
 from ragrounds.base.errors import UserError
@@ -340,10 +341,11 @@ def within(played, agent, replies=""):
 
 
 HOSTILE = [
-    "", " \n", "<think>never closed", "{" * 50_000, "[" * 50_000, '{"scores": [1e999, null, true, "1", [[]]]}',
-    '{"queries": [1, null, {"a": 1}, "\\ud83d", ""], "candidates": [1, null, [], ""]}', '{"queries": "a"}',
-    "Follow up:\nIntermediate answer:" * 500, "x" * 200_000, ". " * 50_000, "$question ${documents} $$", "\x00\x1b[2J",
-    "zq" * 3, "A B C", "{" + ", ".join(PIECES),
+    "", " \n", "<think>never closed", "{" * 50_000, "[" * 50_000,
+    '{"scores": [1e999, null, true, "1", [[]]], "candidates": [1, null, [], ""], '
+    '"queries": [1, null, {"a": 1}, "\\ud83d", ""]}',
+    '{"queries": "a"}', "Follow up:\nIntermediate answer:" * 500, "x" * 200_000, ". " * 50_000,
+    "$question ${documents} $$\x00\x1b[2J" + "zq" * 3, "A B C", "{" + ", ".join(PIECES),
 ]  # fmt: skip
 
 
@@ -355,26 +357,30 @@ class HostileScript:
         self.unsent = {}
         """Node → hostile replies that it has not had."""
         self.sent = {}
-        """Node → its hostile reply in this attempt."""
+        """Question → node → its hostile reply in the attempt at this question."""
 
     def __call__(self, request):
         space = get_config()["metadata"]["langgraph_checkpoint_ns"]
         node = "/".join(part.partition(":")[0] for part in space.split("|"))
+        sent = self.sent[get_runtime().context.seed.partition("#")[0]]
         shift = len(self.unsent)  # in one attempt the nodes get different replies
         unsent = self.unsent.setdefault(node, HOSTILE[shift:] + HOSTILE[:shift])
-        if node in self.sent or not unsent:
+        if node in sent or not unsent:
             return self.look
-        return self.sent.setdefault(node, unsent.pop())
+        return sent.setdefault(node, unsent.pop())
 
     async def attempts(self, agent):
-        """Yield attempts, and the hostile replies in each, until every node has had all of them."""
-        while True:
-            self.sent.clear()
-            played = await play(agent, self)
-            replies = {node: reply[:20] for node, reply in self.sent.items()}
-            yield played, f"{agent}: {replies}"
-            if not self.sent:
-                return
+        """Yield attempts, and the hostile replies in each, until every node that was reached has had all of them."""
+        count = len(HOSTILE)
+        while count:
+            texts = {f"q/{number}": f"{STEM} ({number})" for number in range(count)}
+            self.sent = {id: {} for id in texts}
+            # One run of many questions takes half as long as a run for each.
+            played = await play(agent, self, questions=[other(CHOICE, id=id, text=text) for id, text in texts.items()])
+            for attempt in played.each:
+                replies = {node: reply[:20] for node, reply in self.sent[attempt.attempt.question_id].items()}
+                yield attempt, f"{agent}: {replies}"
+            count = max(map(len, self.unsent.values())) or int(any(self.sent.values()))
 
 
 NODES = {

@@ -256,7 +256,7 @@ def _opened(agent: Agent) -> _BuiltInGraph | System:
     card = agent.card
     if is_foreign(card):
         return open_system(card)
-    return _BuiltInGraph(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
+    return _BuiltInGraph(catalogue.compiled(card.graph), catalogue.nests(card.graph, agent.parameters))
 
 
 async def _stream_answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
