@@ -13,6 +13,7 @@ import ast
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
@@ -133,8 +134,9 @@ def absolute_names(wanted: Import, package: str) -> Iterator[str]:
 
 def module_file(folder: Path, full: str) -> Path | None:
     """Return the file of a module in a folder, as `import` would find it there."""
-    base_path = folder.joinpath(*full.split("."))
-    for path in (base_path / "__init__.py", base_path.with_name(f"{base_path.name}.py")):
+    # Each path is parsed once: every opened system asks for hundreds of modules, most of which are not there.
+    base_path = f"{folder}{os.sep}{full.replace('.', os.sep)}"
+    for path in (Path(f"{base_path}{os.sep}__init__.py"), Path(f"{base_path}.py")):
         if path.is_file():
             return path
     return None

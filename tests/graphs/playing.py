@@ -167,7 +167,8 @@ async def play(
     models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
     questions = questions or [question]
     golds = {
-        question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold)) for question in questions
+        question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))
+        for question in questions
     }
     attempts: list[Attempt] = []
     play = next(_PLAYS)

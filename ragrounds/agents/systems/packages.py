@@ -48,9 +48,15 @@ def version_of(name: str, path: tuple[str, ...]) -> str:
     return "" if package is None else package.version
 
 
-@lru_cache(maxsize=4096)
 def _package(name: str, marks: _Marks) -> _Package | None:
-    distribution = next(iter(distributions(name=name, path=[folder for folder, _ in marks])), None)
+    packages = (_package_in(name, folder, modified) for folder, modified in marks)
+    return next((package for package in packages if package is not None), None)
+
+
+# By folder, because the path contains the user's own folder, too, which changes more often than those of packages.
+@lru_cache(maxsize=16_384)
+def _package_in(name: str, folder: str, _modified: int) -> _Package | None:
+    distribution = next(iter(distributions(name=name, path=[folder])), None)
     return None if distribution is None else _Package(_version(distribution), tuple(distribution.requires or ()))
 
 
@@ -62,7 +68,9 @@ def _packages_with(top: str, marks: _Marks) -> Iterator[str]:
     """
     from packaging.utils import canonicalize_name
 
-    packages = [top] if _package(top, marks) is not None else _installed_modules(marks).get(top, ())
+    packages = [top]
+    if _package(top, marks) is None:
+        packages = [name for folder, modified in marks for name in _modules_in(folder, modified).get(top, ())]
     yield from map(canonicalize_name, packages)
 
 
@@ -74,10 +82,11 @@ def _marks(path: tuple[str, ...]) -> _Marks:
     return tuple(marks)
 
 
-@lru_cache(maxsize=4)
-def _installed_modules(marks: _Marks) -> dict[str, list[str]]:
+@lru_cache(maxsize=64)
+def _modules_in(folder: str, _modified: int) -> dict[str, list[str]]:
+    """Return the modules of the packages in a folder → names of the packages."""
     packages_by_module: dict[str, list[str]] = {}
-    for distribution in distributions(path=[folder for folder, _ in marks]):
+    for distribution in distributions(path=[folder]):
         tops = (distribution.read_text("top_level.txt") or "").split()
         for top in tops or {
             file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"

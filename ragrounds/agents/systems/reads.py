@@ -129,10 +129,13 @@ class Heard(ToldReads, eq=False):
     def imported_by_name(self) -> list[str]:
         """Return its own modules that are neither imported by a statement of another one nor an entry point."""
         unnamed = [n for n in self.imported if not {Path(self.modules[n]), Path(n)} & self.starts]
-        if not unnamed:
-            return []
-        imported_names = {full for name, file in self.modules.items() for full in _imports(name, Path(file))}
-        return [name for name in unnamed if name not in imported_names]
+        # A module is usually imported by one that was loaded shortly before it.
+        for name, file in reversed(self.modules.items()):
+            if not unnamed:
+                break
+            names = _imports(name, Path(file))
+            unnamed = [module for module in unnamed if module not in names]
+        return unnamed
 
     @contextmanager
     def listening(self) -> Iterator[None]:
