@@ -186,7 +186,7 @@ def killed(home: Path, deletes: int) -> int:
 
 async def test_what_was_removed_is_given_back_to_the_disk(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        made = await two_runs(store, 120)
+        made = await two_runs(store, 60)
         for one in made:
             store.remove(one.run)
         with store.engine.connect() as connection:

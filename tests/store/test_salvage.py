@@ -41,7 +41,7 @@ def kept(path: Path) -> list[str]:
 async def test_of_a_whole_file_everything_is_saved(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     await two_in_an_arena(old)
-    await filled(old, count=40)
+    await filled(old, count=30)
     with Store(old):  # the file has a log beside it, of which nothing is lost
         found = rr.doctor(store=True, save=new, home=old, progress=False)
     assert found.saved is not None
@@ -55,7 +55,7 @@ async def test_of_a_whole_file_everything_is_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("pieces", "seed"), [(1, 0), (3, 1), (8, 2)])
 async def test_what_is_saved_is_whole_and_goes_on(tmp_path: Path, pieces: int, seed: int) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    await filled(old, count=60)
+    await filled(old, count=30)
     path = old / "store.sqlite"
     hurt(path, pieces, seed, size=min(12_000, path.stat().st_size // 30))
     before = path.read_bytes()
@@ -66,7 +66,7 @@ async def test_what_is_saved_is_whole_and_goes_on(tmp_path: Path, pieces: int, s
     assert saved.saved is not None
     assert sum(saved.saved.saved.values()) > 0
     assert looked_through(new).damaged == 0
-    asked, golds = questions(60)
+    asked, golds = questions(30)
     long = '{"answer_choice": "A"} ' + "a long reply " * 80
     searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
     with Store(new) as store:
@@ -77,7 +77,7 @@ async def test_what_is_saved_is_whole_and_goes_on(tmp_path: Path, pieces: int, s
             model = ScriptedModel(say=always(long))
             await replayed(store, [planned(store, agent, asked, golds, model, searcher)], asked, golds)
             made += len(model.asked)
-        assert made + replies == 120
+        assert made + replies == 60
     with open_source(str(new / "store.sqlite")):
         pass
 

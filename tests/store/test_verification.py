@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import sqlalchemy as sa
@@ -21,9 +23,22 @@ from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 
+_FILLED: dict[int, TemporaryDirectory[str]] = {}
+"""Number of questions → a store with two runs of them, made once in a process."""
+
 
 async def filled(home: Path, url: str | None = None, count: int = 6) -> None:
-    """Two runs that share calls, with long texts, scored by the scorers of now."""
+    """Make a store with two runs that share calls, with long texts, scored by the scorers of now."""
+    if url is None:
+        if count not in _FILLED:
+            _FILLED[count] = TemporaryDirectory()
+            await _fill(Path(_FILLED[count].name), None, count)
+        shutil.copytree(_FILLED[count].name, home, dirs_exist_ok=True)
+    else:
+        await _fill(home, url, count)
+
+
+async def _fill(home: Path, url: str | None, count: int) -> None:
     asked, golds = questions(count)
     long = '{"answer_choice": "A"} ' + "a long reply " * 80
     searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
