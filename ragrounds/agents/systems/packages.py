@@ -70,7 +70,8 @@ def _packages_with(top: str, marks: _Marks) -> Iterator[str]:
 
     packages = [top]
     if _package(top, marks) is None:
-        packages = [name for folder, modified in marks for name in _modules_in(folder, modified).get(top, ())]
+        distributions_by_folder = (_modules_in(folder, modified).get(top, ()) for folder, modified in marks)
+        packages = [str(d.metadata["Name"]) for in_folder in distributions_by_folder for d in in_folder]
     yield from map(canonicalize_name, packages)
 
 
@@ -83,15 +84,16 @@ def _marks(path: tuple[str, ...]) -> _Marks:
 
 
 @lru_cache(maxsize=64)
-def _modules_in(folder: str, _modified: int) -> dict[str, list[str]]:
-    """Return the modules of the packages in a folder → names of the packages."""
-    packages_by_module: dict[str, list[str]] = {}
+def _modules_in(folder: str, _modified: int) -> dict[str, list[Distribution]]:
+    """Return the modules at the top of the packages in a folder → the packages."""
+    packages_by_module: dict[str, list[Distribution]] = {}
     for distribution in distributions(path=[folder]):
-        tops = (distribution.read_text("top_level.txt") or "").split()
-        for top in tops or {
-            file.parts[0].removesuffix(".py") for file in distribution.files or () if file.suffix == ".py"
-        }:
-            packages_by_module.setdefault(top, []).append(str(distribution.metadata["Name"]))
+        tops = set((distribution.read_text("top_level.txt") or "").split())
+        # The lines themselves: `Distribution.files` makes a path of each of a hundred thousand.
+        files = (distribution.read_text("RECORD") or "").splitlines() if not tops else ()
+        tops.update(file.partition("/")[0].partition(".py,")[0] for file in files if ".py," in file)
+        for top in tops:
+            packages_by_module.setdefault(top, []).append(distribution)
     return packages_by_module
 
 
