@@ -39,6 +39,12 @@ def pytest_xdist_setupnodes() -> None:
     compile_once()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the golden outputs first: their fixture is made once under a file lock, and `worksteal` leaves the head of
+    the order to one worker, so that no other waits for the lock."""
+    items.sort(key=lambda item: "golden_outputs" not in item.path.parts)
+
+
 def pytest_collection() -> None:
     gc.disable()  # what collection makes is kept: looking for garbage in it takes a tenth of the time
 
