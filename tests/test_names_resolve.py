@@ -7,6 +7,7 @@ paths relative to ``__file__``. Changed code must also change the fingerprint, i
 from __future__ import annotations
 
 import ast
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -97,6 +98,10 @@ class Place(PurePosixPath):
 
 def own_places(path: Path) -> Iterator[tuple[ast.expr, str]]:
     """Yield the largest expressions that begin at ``__file__`` or at a package's resources, with their values."""
+    begins = re.compile(r"\b__file__|\bfiles\(")
+    numbers = [number for number, line in enumerate(texts()[path].split("\n"), 1) if begins.search(line)]
+    if not numbers:
+        return
     tree = ast.parse(texts()[path])
 
     def files(package: str) -> Place:
@@ -121,9 +126,10 @@ def own_places(path: Path) -> Iterator[tuple[ast.expr, str]]:
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
-        if isinstance(node, ast.Call | ast.Attribute | ast.Subscript | ast.BinOp) and re.search(
-            r"\b__file__|\bfiles\(", ast.unparse(node)
-        ):
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", math.inf)
+        if not any(first <= number <= last for number in numbers):
+            continue
+        if isinstance(node, ast.Call | ast.Attribute | ast.Subscript | ast.BinOp) and begins.search(ast.unparse(node)):
             try:
                 found = eval(compile(ast.Expression(node), str(path), "eval"), dict(known))
             except (NameError, AttributeError, TypeError, KeyError):

@@ -24,8 +24,8 @@ def test_no_line_is_wider_than_asked_and_only_spaces_and_line_ends_are_left_out(
 
 
 @pytest.mark.parametrize("letter", ["x", "医", "é", "́", "\U0001f600"])
-def test_a_line_of_a_megabyte_is_cut(letter: str) -> None:
-    text = "a" + letter * 1_000_000
+def test_a_line_of_two_hundred_thousand_letters_is_cut(letter: str) -> None:
+    text = "a" + letter * 200_000
     spans = list(wrap(text, 80))
     assert max(end - begin for begin, end in spans) <= 320
     assert sum(end - begin for begin, end in spans) == len(text)
