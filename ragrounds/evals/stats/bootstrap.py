@@ -48,6 +48,8 @@ FEWEST_UNLIKE = 10
 _ROUNDING = 1e-9
 _DRAWN_AT_ONCE = 4_000_000
 """Count of numbers held in memory at a time."""
+_WEIGHTS_AT_ONCE = 32_768
+"""Number of weights that fit into a processor's cache."""
 
 
 def bootstrap_holds(strata: Sequence[Floats], fewest: int = FEWEST) -> bool:
@@ -343,21 +345,21 @@ def _resampled_columns(
     is_whole = [bool((table == np.rint(table)).all()) for table in tables]
     whole_columns = [np.empty((size, 0)), *itertools.compress(tables, is_whole)]
     distinct_columns, distinct_index = np.unique(np.hstack(whole_columns), axis=1, return_inverse=True)
-    multiplied = [
-        distinct_columns,
-        *(table for table, has_whole_numbers in zip(tables, is_whole, strict=True) if not has_whole_numbers),
-    ]
-    products = [np.empty((resamples, table.shape[1])) for table in multiplied]
-    for resample in range(resamples):
-        weights = np.bincount(generator.integers(0, size, size), minlength=size).astype(np.float64)
-        for table, resampled in zip(multiplied, products, strict=True):
-            resampled[resample] = weights @ table
-    whole_tables = iter(
-        np.split(products[0][:, distinct_index], np.cumsum([table.shape[1] for table in whole_columns])[:-1], axis=1)[
-            1:
-        ]
-    )
-    other_tables = iter(products[1:])
+    other_columns = [table for table, has_whole_numbers in zip(tables, is_whole, strict=True) if not has_whole_numbers]
+    whole_sums = np.empty((resamples, distinct_columns.shape[1]))
+    other_sums = [np.empty((resamples, table.shape[1])) for table in other_columns]
+    at_once = max(1, _WEIGHTS_AT_ONCE // size)
+    for start in range(0, resamples, at_once):
+        count = min(at_once, resamples - start)
+        cells = generator.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
+        weights = np.bincount(cells.ravel(), minlength=count * size).reshape(count, size).astype(np.float64)
+        whole_sums[start : start + count] = weights @ distinct_columns
+        for table, resampled in zip(other_columns, other_sums, strict=True):
+            # A product for each row: one for all rows would change last digits.
+            resampled[start : start + count] = (weights[:, None, :] @ table)[:, 0]
+    ends_of_whole = np.cumsum([table.shape[1] for table in whole_columns])[:-1]
+    whole_tables = iter(np.split(whole_sums[:, distinct_index], ends_of_whole, axis=1)[1:])
+    other_tables = iter(other_sums)
     halves = [np.hsplit(next(whole_tables if has_whole_numbers else other_tables), 2) for has_whole_numbers in is_whole]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.hstack([numerators / denominators for numerators, denominators in halves])
