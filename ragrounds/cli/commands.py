@@ -5,6 +5,7 @@ command is called.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -198,8 +199,12 @@ class Commands(Group):
         return [CompletionItem(name, help=about.get(name)) for name in names]
 
 
+@cache
 def _commands_by_name(app: Any) -> dict[str, Any]:
-    """Return the commands of an app by name, as Click has them."""
+    """Return the commands of an app by name, as Click has them.
+
+    They are built once in a process: options with their types take 30 ms a command.
+    """
     _set_classes(app)
     part = typer.Typer(rich_markup_mode=None)
     part.registered_commands, part.registered_groups = app.registered_commands, app.registered_groups
