@@ -21,17 +21,18 @@ def test_equal_systems_share_a_rank():
 
 
 def test_equal_systems_are_seldom_told_apart():
-    # Four, each pair on twelve questions: the bootstrap's own limit told some apart in a tenth of the arenas.
+    # Four, each pair on twelve questions: the bootstrap's own limit told some apart in 12 of these arenas, intervals
+    # of 92 % held 93.25 % of the ratings.
     pairs = np.array([(i, j) for i in range(4) for j in range(i)])
     first, second = np.tile(pairs, (12, 1)).T
     asked, apart, inside = np.repeat(np.arange(12), 6), 0, 0
-    for seed in range(200):
+    for seed in range(100):
         score = np.random.default_rng([7, seed]).choice([0.0, 0.5, 1.0], p=[0.2, 0.6, 0.2], size=72)
         made = rate(Matches(tuple("abcd"), first, second, score, asked), replicates=200, seed=seed)
         apart += any(map(any, made.separated))
         inside += sum((row.low or 0) <= 1000 <= (row.high or 9e9) for row in made.rows)
-    assert apart <= 10
-    assert inside / 800 > 0.935
+    assert apart <= 5
+    assert inside / 400 > 0.935
 
 
 def test_matches_of_one_question_are_resampled_together():

@@ -58,10 +58,12 @@ def test_pairs_of_one_sentence_are_drawn_together():
 def test_differences_are_paired():
     wanted, bad, good = made()
     names = [str(n) for n in range(300)]
-    _, differences = correlations({"good": good.tolist(), "bad": bad.tolist()}, wanted.tolist(), names)
+    rows = {"good": good.tolist(), "bad": bad.tolist()}
+    _, differences = correlations(rows, wanted.tolist(), names, resamples=2_000)
     assert [one.measure for one in differences] == ["Pearson", "Spearman"]
     assert all(one.low > 0 for one in differences)
-    _, same = correlations({"a": good.tolist(), "b": (good * 3 + 1).tolist()}, wanted.tolist(), names)
+    rows = {"a": good.tolist(), "b": (good * 3 + 1).tolist()}
+    _, same = correlations(rows, wanted.tolist(), names, resamples=2_000)
     for one in same:
         assert (one.difference, one.low, one.high) == pytest.approx((0, 0, 0), abs=1e-9)
 
