@@ -27,6 +27,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -228,8 +229,19 @@ def agent_text(settings: Settings) -> str:
 
 def shipped_studies() -> list[str]:
     """Return the names of the studies that come with the package."""
+    return list(_shipped_studies())
+
+
+@cache
+def _shipped_studies() -> tuple[str, ...]:
     folder = files(__package__).joinpath("shipped")
-    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+@cache
+def _shipped_study(name: str) -> Study:
+    """Read a shipped study once in a process: every published site and every list of studies has all fifty."""
+    return read_study(shipped_text(name), name)
 
 
 def shipped_text(name: str) -> str:
@@ -250,8 +262,8 @@ def open_study(name: str | Path) -> Study:
         UserError: no such study, or a file of another form; the message has the location.
     """
     text = str(name)
-    if text in shipped_studies():
-        return read_study(shipped_text(text), text)
+    if text in _shipped_studies():
+        return _shipped_study(text)
     path = Path(name).expanduser()
     if not path.suffix and not path.exists():
         raise unknown("study", text, shipped_studies(), "ragrounds study ls")
