@@ -166,10 +166,15 @@ def dicts_of(value: object) -> list[dict[str, Any]]:
     return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
 
 
+_CONTAINERS = (dict, list, tuple, set)
+
+
 def too_deep(value: object, levels: int = 100) -> bool:
     """Return True if lists and objects are nested on more levels than can be followed."""
-    members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
-    return not levels or any(too_deep(member, levels - 1) for member in members)
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
+    if levels < 2:
+        return not levels or len(members) > 0
+    return any(too_deep(member, levels - 1) for member in members if isinstance(member, _CONTAINERS))
 
 
 def unpacked(value: object) -> object:
