@@ -130,7 +130,7 @@ def test_a_collector_that_refuses_all_is_one_clear_line(store, run, listening):
 
 
 def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, monkeypatch):
-    monkeypatch.setattr("ragrounds.extensions.exchange.exporters.otlp.MOST", 3)
+    monkeypatch.setattr("ragrounds.extensions.exchange.exporters.otel.MOST", 3)
     answers = iter([(200, {})])
     listening.answer = lambda path, body: next(answers, (503, {"message": "gone"}))
     listening.headers = {"Retry-After": "0"}

@@ -21,7 +21,7 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import every_trace
-from ragrounds.extensions.exchange.exporters.otlp import span_id
+from ragrounds.extensions.exchange.exporters.otel import span_id
 from ragrounds.extensions.exchange.exporters.trace_nodes import trace_nodes
 
 pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")

@@ -15,17 +15,11 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import WITHOUT_ANSWER
+from ragrounds.base.records import WITHOUT_ANSWER, Gold, Score
+from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.exchange.delivery import Delivery, check_server
-from ragrounds.extensions.exchange.exporters.trace_nodes import (
-    TraceCleaner,
-    attempt_facts,
-    by_judge,
-    score_facts,
-    score_words,
-    trace_digest,
-)
+from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, attempt_facts, trace_digest
 from ragrounds.extensions.exchange.formats import Export, ExportFormat
 
 _KEY = "LANGSMITH_API_KEY"
@@ -53,23 +47,39 @@ def _row(trace: Trace) -> dict[str, Any]:
         "inputs": {"question": question.text, "options": question.options},
         "expected_outputs": {"answer": trace.gold.answer},
         "actual_outputs": {"answer": attempt.text},
-        "evaluation_scores": [
-            {
-                "key": score.scorer,
-                # LangSmith accepts four decimals and refuses more.
-                "score": None if score.value is None else round(score.value, 4),
-                "value": score.answer_status,
-                "comment": score_words(score, trace.gold),
-                "feedback_source": {"type": "model" if by_judge(score) else "api", "metadata": score_facts(score)},
-            }
-            for score in trace.scores
-        ],
+        "evaluation_scores": [_feedback(score, trace.gold) for score in trace.scores],
         "start_time": datetime.fromtimestamp(started, UTC).isoformat(),
         "end_time": datetime.fromtimestamp(started + attempt.seconds, UTC).isoformat(),
         "run_name": trace.run.agent,
         "error": (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else None,
         "run_metadata": attempt_facts(trace),
     }
+
+
+def _feedback(score: Score, gold: Gold) -> dict[str, Any]:
+    reading = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
+    gold_text = f"right is {gold.answer}" if gold.answer else ""
+    fields = ("answer_status", "prediction", "code", "epoch")
+    return {
+        "key": score.scorer,
+        # LangSmith accepts four decimals and refuses more.
+        "score": None if score.value is None else round(score.value, 4),
+        "value": score.answer_status,
+        "comment": "; ".join(filter(None, (reading, gold_text, score.reason))),
+        "feedback_source": {
+            "type": "model" if _by_judge(score) else "api",
+            "metadata": {name: getattr(score, name) for name in fields},
+        },
+    }
+
+
+def _by_judge(score: Score) -> bool:
+    """Return True if a model judged the score. An unknown scorer counts as code."""
+    try:
+        scorer = SCORERS.find(score.scorer.partition("[")[0])
+    except UserError:  # of an installed package that cannot be used
+        return False
+    return scorer is not None and scorer.needs_judge
 
 
 class LangSmithOptions(Struct, frozen=True):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from ragrounds.base.contracts import Tool
-from ragrounds.base.records import Message, Passage, Usage
+from ragrounds.base.records import Message, Passage
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.exchange.exporters.trace_nodes import TraceNode, replied
 
-Attributes = dict[str, object]
-"""Attributes of a span: texts, numbers, booleans or lists of texts; ``None`` is left out."""
 PROJECT = "openinference.project.name"
 """Resource attribute that identifies a project in Phoenix."""
 _KINDS = {
@@ -23,125 +23,108 @@ _KINDS = {
 }
 
 
-def openinference(trace: Trace, node: TraceNode) -> Attributes:
-    """Return the attributes of one node of a clean trace.
+def openinference(trace: Trace, node: TraceNode) -> dict[str, object]:
+    """Return the attributes of one node of a clean trace: texts and numbers; ``None`` is left out.
 
     The passages of a search are in its output, too: not all servers support documents.
     """
-    attributes: Attributes = {
+    usage = node.usage
+    tokens = usage and {
+        "prompt": usage.input,
+        "completion": usage.output,
+        "total": usage.input + usage.output,
+        "prompt_details.cache_read": usage.cached,
+        "completion_details.reasoning": usage.reasoning,
+    }
+    passages = node.call.passages if node.call else ()
+    attributes = {
         "openinference.span.kind": _KINDS[node.kind],
         "session.id": trace.run.id,
-        **_value("input", node.input),
-        **_value("output", node.output),
-        **_usage(node.usage),
+        "input": _value(node.input),
+        "output": _value([_langchain_document(passage) for passage in passages] or node.output),
+        "llm.token_count": tokens or {},
         "llm.cost.total": node.cost,
+        **_attributes_of_kind(trace, node),
+        "retrieval.documents": [{"document": _document(passage)} for passage in passages],
+        "metadata": _json(node.facts),
     }
-    facts, request = node.facts, node.call.asked if node.call else None
+    return dict(_flattened(attributes))
+
+
+def _attributes_of_kind(trace: Trace, node: TraceNode) -> dict[str, object]:
+    """Return the attributes that only nodes of this kind have; nested values get dotted names."""
+    request, reply = (node.call.asked, node.call.reply) if node.call else (None, None)
+    messages, tools = (request.messages, request.tools) if request else ((), ())
     match node.kind:
         case "attempt":
-            attributes["agent.name"] = trace.run.agent
-            facts = {**facts, "identity": trace.run.identity}
+            return {"agent.name": trace.run.agent}
         case "step":
-            attributes["graph.node.id"] = attributes["graph.node.name"] = node.name
-        case "model":
-            attributes |= _model(node)
+            return {"graph.node": {"id": node.name, "name": node.name}}
         case "embedding":
-            attributes["embedding.model_name"] = node.model
-            for number, message in enumerate(request.messages if request else ()):
-                attributes[f"embedding.embeddings.{number}.embedding.text"] = message.content
+            texts = [{"embedding": {"text": message.content}} for message in messages]
+            return {"embedding": {"model_name": node.model, "embeddings": texts}}
         case "tool":
-            attributes["tool.name"] = node.name
-        case "search":
-            facts = {**facts, **node.parameters}
-    if node.call is not None and node.call.passages:
-        attributes |= _value("output", [retrieved(passage) for passage in node.call.passages])
-        for number, passage in enumerate(node.call.passages):
-            prefix = f"retrieval.documents.{number}.document."
-            attributes |= {
-                f"{prefix}id": passage.id,
-                f"{prefix}score": float(passage.score),
-                f"{prefix}content": passage.text,
-                f"{prefix}metadata": _json(passage_facts(passage)),
+            return {"tool.name": node.name}
+        case "model":
+            return {
+                "llm.model_name": node.model,
+                "llm.provider": node.provider or None,
+                "llm.invocation_parameters": _json(node.parameters),
+                "llm.finish_reason": node.facts.get("finish"),
+                "llm.input_messages": [_message(message) for message in messages],
+                "llm.tools": [{"tool.json_schema": _json(_function(tool))} for tool in tools],
+                "llm.output_messages": [_message(replied(reply))] if reply else [],
             }
-    return attributes | {"metadata": _json(facts)}
+    return {}
 
 
-def _value(name: str, value: object) -> Attributes:
-    if value is None or isinstance(value, str):
-        return {f"{name}.value": value, f"{name}.mime_type": None if value is None else "text/plain"}
-    return {f"{name}.value": _json(value), f"{name}.mime_type": "application/json"}
+def _flattened(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values in nested mappings and lists, each with the dotted path to it, as OpenInference names them."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _flattened(part, f"{name}.{key}".lstrip("."))
+    else:
+        yield name, value
 
 
-def _model(node: TraceNode) -> Attributes:
-    attributes: Attributes = {
-        "llm.model_name": node.model,
-        "llm.provider": node.provider or None,
-        "llm.invocation_parameters": _json(node.parameters),
-        "llm.finish_reason": node.facts.get("finish"),
-    }
-    if node.call is not None and node.call.asked is not None:
-        for number, message in enumerate(node.call.asked.messages):
-            attributes |= _message_attributes(f"llm.input_messages.{number}.message.", message)
-        for number, tool in enumerate(node.call.asked.tools):
-            attributes[f"llm.tools.{number}.tool.json_schema"] = _json(as_function(tool))
-    if node.call is not None and node.call.reply is not None:
-        attributes |= _message_attributes("llm.output_messages.0.message.", replied(node.call.reply))
-    return attributes
+def _value(value: object) -> dict[str, object]:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"value": value, "mime_type": "text/plain"}
+    return {"value": _json(value), "mime_type": "application/json"}
 
 
-def _message_attributes(prefix: str, message: Message) -> Attributes:
-    attributes: Attributes = {
-        f"{prefix}role": message.role,
-        f"{prefix}content": message.content,
-        f"{prefix}tool_call_id": message.answers or None,
-    }
-    for number, call in enumerate(message.calls):
-        call_prefix = f"{prefix}tool_calls.{number}.tool_call."
-        attributes[f"{call_prefix}id"] = call.id or None
-        attributes[f"{call_prefix}function.name"] = call.name
-        attributes[f"{call_prefix}function.arguments"] = call.arguments
-    return attributes
+def _message(message: Message) -> dict[str, object]:
+    calls = [
+        {"tool_call": {"id": call.id or None, "function": {"name": call.name, "arguments": call.arguments}}}
+        for call in message.calls
+    ]
+    turn = {"role": message.role, "content": message.content, "tool_call_id": message.answers or None}
+    return {"message": {**turn, "tool_calls": calls}}
 
 
-def _usage(usage: Usage | None) -> Attributes:
-    return {} if usage is None else {
-        "llm.token_count.prompt": usage.input,
-        "llm.token_count.completion": usage.output,
-        "llm.token_count.total": usage.input + usage.output,
-        "llm.token_count.prompt_details.cache_read": usage.cached,
-        "llm.token_count.completion_details.reasoning": usage.reasoning,
-    }  # fmt: skip
-
-
-def chat_input(node: TraceNode) -> object:
-    """Return a node's input, with the tools that a model was offered, if any."""
-    request = node.call.asked if node.call else None
-    if request is None or not request.tools or node.kind == "tool":
-        return node.input
-    return {"messages": node.input, "tools": [as_function(tool) for tool in request.tools]}
-
-
-def as_function(tool: Tool) -> dict[str, object]:
+def _function(tool: Tool) -> dict[str, object]:
     """Return a tool in the form that chat models take."""
     definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": definition}
 
 
-def retrieved(passage: Passage) -> dict[str, object]:
+def _document(passage: Passage) -> dict[str, object]:
+    facts = _json(_passage_facts(passage))
+    return {"id": passage.id, "score": float(passage.score), "content": passage.text, "metadata": facts}
+
+
+def _langchain_document(passage: Passage) -> dict[str, object]:
     """Return a passage as LangChain writes documents, which other tools read."""
-    metadata = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
+    metadata = {"id": passage.id, "score": float(passage.score), **_passage_facts(passage)}
     return {"page_content": passage.text, "type": "Document", "metadata": metadata}
 
 
-def passage_facts(passage: Passage) -> dict[str, object]:
-    """Return the metadata of a passage: all fields except its text, id and score."""
-    return {
-        "document": passage.document,
-        "title": passage.title,
-        "corpus": passage.corpus,
-        "rank": passage.rank,
-        "retriever": passage.retriever,
-    }
+def _passage_facts(passage: Passage) -> dict[str, object]:
+    return {name: getattr(passage, name) for name in ("document", "title", "corpus", "rank", "retriever")}
 
 
 def _json(value: object) -> str:

@@ -2,35 +2,63 @@
 
 One trace per attempt: the attempt (AGENT), its steps (CHAIN), its calls (LLM, EMBEDDING, RETRIEVER, TOOL). A file
 contains OTLP/JSON, one request per line. Scores are in the attempt's metadata: OTLP has no other field for them.
+
+The messages are those of ``opentelemetry-proto``. OpenTelemetry's SDK is not used: it makes spans of running code, with
+random ids, and its exporter reports neither what a server refused nor why.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from ragrounds.base.addresses import check_address
 from ragrounds.base.errors import UserError
+from ragrounds.base.http import HttpAnswer
 from ragrounds.base.records import Run
 from ragrounds.base.text import safe
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import Trace
+from ragrounds.extensions.exchange.delivery import Delivery, Refusal, in_batches
 from ragrounds.extensions.exchange.exporters.openinference import PROJECT, openinference
-from ragrounds.extensions.exchange.exporters.otlp import OtlpExporter
-from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner
-from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPart, Progress, lines_file
+from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, node_digest, trace_digest, trace_nodes
+from ragrounds.extensions.exchange.formats import (
+    Export,
+    ExportFormat,
+    ExportPart,
+    Progress,
+    lines_file,
+    optional_module,
+)
+from ragrounds.version import __version__
 
+MOST, LARGEST = 512, 2_000_000
+"""Largest numbers of spans, and of bytes before compression, in one request."""
+_HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
 _SECRET = re.compile("auth|key|token|secret|password|cookie", re.IGNORECASE)
 """Names of headers whose values are keys."""
+_VALUES = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
+"""Type of an attribute → its field in OTLP."""
 
 
 def otlp_json(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
     """Yield the spans as lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
-    exporter = OtlpExporter(openinference, project_name=PROJECT)
-    yield from map(exporter.json, exporter.batches(TraceCleaner().traces(store, runs)))
+    to_dict = optional_module("google.protobuf.json_format", "OpenTelemetry").MessageToDict
+    for batch in _batches(store, runs):
+        request = to_dict(_request(batch), use_integers_for_enums=True)
+        for span in (span for part in request["resourceSpans"] for span in part["scopeSpans"][0]["spans"]):
+            # OTLP/JSON writes ids as hexadecimal digits, protobuf's JSON as base64.
+            for name in ("traceId", "spanId", "parentSpanId") & span.keys():
+                span[name] = base64.b64decode(span[name]).hex()
+        yield msgspec.json.encode(request) + b"\n"
 
 
 def send(
@@ -45,8 +73,95 @@ def send(
     Raises:
         UserError: it cannot be reached, or accepts none of them.
     """
-    exporter = OtlpExporter(openinference, project_name=PROJECT)
-    return exporter.send(endpoint, TraceCleaner().traces(store, runs), headers, headers.values(), progress)
+    delivery = Delivery[_Span](
+        endpoint,
+        "spans",
+        lambda batch: gzip.compress(_request(batch).SerializeToString(), 6),
+        headers={**headers, **_HEADERS},
+        secrets=headers.values(),
+        progress=progress,
+        read=_refusal,
+    )
+    delivery.deliver(_batches(store, runs))
+    return delivery.words()
+
+
+def span_id(trace: Trace, place: tuple[int, ...]) -> bytes:
+    """Return the 8 bytes by which OpenTelemetry identifies a node."""
+    return node_digest(trace, place)[:8]
+
+
+class _Span(Struct, frozen=True):
+    run: str
+    message: Any
+    """Span as a protobuf message."""
+
+
+def _batches(store: Store, runs: Sequence[Run]) -> Iterator[list[_Span]]:
+    """Return batches of the spans of all attempts, each as large as a request may be."""
+    spans = (span for trace in TraceCleaner().traces(store, runs) for span in _spans(trace))
+    return in_batches(spans, MOST, lambda span: int(span.message.ByteSize()), LARGEST)
+
+
+def _spans(trace: Trace) -> Iterator[_Span]:
+    message = _proto("trace.v1.trace_pb2").Span
+    for node in trace_nodes(trace):
+        yield _Span(
+            trace.run.id,
+            message(
+                trace_id=trace_digest(trace)[:16],
+                span_id=span_id(trace, node.place),
+                parent_span_id=None if node.parent is None else span_id(trace, node.parent),
+                name=node.name,
+                kind="SPAN_KIND_INTERNAL",
+                start_time_unix_nano=_nano(node.start),
+                end_time_unix_nano=_nano(node.end),
+                attributes=_key_values(openinference(trace, node)),
+                status={"code": "STATUS_CODE_ERROR" if node.error else "STATUS_CODE_OK", "message": node.error},
+            ),
+        )
+
+
+def _request(spans: Sequence[_Span]) -> Any:
+    """Return a request as a protobuf message: every run is a project."""
+    names = {"service.name": "ragrounds", "service.version": __version__}
+    scope = {"name": "ragrounds", "version": __version__}
+    return _proto("collector.trace.v1.trace_service_pb2").ExportTraceServiceRequest(
+        resource_spans=[
+            {
+                "resource": {"attributes": _key_values({**names, PROJECT: run})},
+                "scope_spans": [{"scope": scope, "spans": [span.message for span in spans if span.run == run]}],
+            }
+            for run in dict.fromkeys(span.run for span in spans)
+        ]
+    )
+
+
+def _key_values(attributes: Mapping[str, object]) -> list[dict[str, object]]:
+    return [
+        {"key": key, "value": {_VALUES[type(value)]: value}} for key, value in attributes.items() if value is not None
+    ]
+
+
+def _refusal(answer: HttpAnswer) -> Refusal | None:
+    """Return the refusal in a server's answer to an accepted request; ``None`` if it rejected nothing."""
+    if "protobuf" not in answer.headers.get("content-type", ""):
+        return None
+    response = _proto("collector.trace.v1.trace_service_pb2").ExportTraceServiceResponse
+    try:
+        partial = response.FromString(answer.body).partial_success
+    except Exception:  # protobuf's error: the answer is no message
+        return None
+    return Refusal(int(partial.rejected_spans), str(partial.error_message)) if partial.rejected_spans else None
+
+
+def _proto(module: str) -> ModuleType:
+    return optional_module(f"opentelemetry.proto.{module}", "OpenTelemetry")
+
+
+def _nano(seconds: float) -> int:
+    # Microseconds first: nanoseconds of today have more digits than a float.
+    return max(0, round(seconds * 1e6)) * 1000
 
 
 class OtelOptions(Struct, frozen=True):

@@ -17,10 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import COUNTED, FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
+from ragrounds.base.records import COUNTED, FINAL, WITHOUT_ANSWER, Message, Question, Reply, Run, Usage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec, parse
-from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.trace.traces import steps as steps_of
@@ -61,20 +60,18 @@ class TraceNode(Struct, frozen=True, kw_only=True):
         return self.place[:-1] if self.place else None
 
 
-def trace_digest(trace: Trace, space: str = "") -> bytes:
-    """Return the digest that identifies an attempt in other tools, within a project (`space`): 32 bytes."""
+def trace_digest(trace: Trace) -> bytes:
+    """Return the digest that identifies an attempt in other tools: 32 bytes."""
     attempt = trace.attempt
     key: tuple[str, ...] = (trace.run.id, trace.question.id, str(attempt.epoch))
     if attempt.status not in FINAL:
         key = (*key, attempt.status, repr(attempt.at))
-    if space:
-        key = (*key, "in", space)
     return hashlib.sha256("\0".join(key).encode()).digest()
 
 
-def node_digest(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
+def node_digest(trace: Trace, place: tuple[int, ...]) -> bytes:
     """Return the digest that identifies a node of an attempt in other tools: 32 bytes."""
-    return hashlib.sha256(trace_digest(trace, space) + repr(place).encode()).digest()
+    return hashlib.sha256(trace_digest(trace) + repr(place).encode()).digest()
 
 
 class TraceCleaner:
@@ -133,7 +130,7 @@ def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
         error=(attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else "",
         input=asked_text(question),
         output=attempt.text,
-        facts=attempt_facts(trace),
+        facts={**attempt_facts(trace), "identity": trace.run.identity},
         # Tools sum up the tokens and dollars of all nodes: the attempt has them only if there are no calls.
         usage=None if trace.steps else attempt.usage,
         cost=None if trace.steps else attempt.cost_uncached,
@@ -158,53 +155,47 @@ def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
 
 
 def _call_node(traced: TracedCall, path: tuple[int, ...], step_start: float) -> TraceNode:
-    call, spec = traced.call, _spec(traced.call.actor)
-    start = call.at or step_start
-    embedding = call.kind == "model" and call.role == "embedding"
+    call, request, reply = traced.call, traced.asked, traced.reply
+    spec, start = _spec(call.actor), call.at or step_start
+    facts: dict[str, object] = {"actor": call.actor, "role": call.role, "node": call.node, "cached": call.cached}
+    if call.faults:
+        facts["faults"] = msgspec.to_builtins(call.faults)
     node = TraceNode(
-        kind="embedding" if embedding else call.kind,
+        kind="embedding" if call.kind == "model" and call.role == "embedding" else call.kind,
         place=path,
-        name=f"{call.kind} {call.role}",
+        name=spec.name if call.kind == "tool" else f"{call.kind} {call.role}",
         start=start,
         end=start + call.seconds,
         error=call.error,
-        facts={"actor": call.actor, "role": call.role, "node": call.node, "cached": call.cached},
+        facts=facts,
         call=traced,
         usage=call.usage,
         cost=call.cost_uncached,
     )
-    if call.faults:
-        node.facts["faults"] = msgspec.to_builtins(call.faults)
     if call.kind == "search":
         searched = traced.searched
-        query = searched.query if searched else None
-        return replace(node, input=query, parameters={"k": searched.k, "corpus": searched.corpus} if searched else {})
-    if call.kind == "tool":
-        if traced.asked is not None:  # an address that an agent's file lists
-            request_text = "\n".join(message.content for message in traced.asked.messages)
-            return replace(node, name=spec.name, input=request_text, output=traced.reply.text if traced.reply else None)
-        return replace(node, name=spec.name, input=traced.used, output=traced.gave)
-    provider, _, name = spec.name.partition(":")
-    reply, request = traced.reply, traced.asked
-    parameters: dict[str, object] = {
-        key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()
+        parameters = {"k": searched.k, "corpus": searched.corpus} if searched else {}
+        facts.update(parameters)
+        return replace(node, input=searched.query if searched else None, parameters=parameters)
+    if call.kind == "tool" and request is None:
+        return replace(node, input=traced.used, output=traced.gave)
+    if call.kind == "tool" and request is not None:  # an address that an agent's file lists
+        text = "\n".join(message.content for message in request.messages)
+        return replace(node, input=text, output=reply.text if reply else None)
+    parameters = {key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()}
+    # All fields of the request except messages and tools: its limit, its stops, fields of later releases.
+    parameters |= {
+        key: value
+        for key, value in (msgspec.to_builtins(request) if request else {}).items()
+        if value and key not in ("messages", "tools", "occurrence")
     }
-    if request is not None:
-        # All fields of the request except messages and tools: its limit, its stops, fields of later releases.
-        request_fields = {**msgspec.to_builtins(request)}
-        parameters |= {
-            key: request_fields[key]
-            for key in request_fields.keys() - {"messages", "tools", "occurrence"}
-            if request_fields[key]
-        }
     if reply is not None:
-        node.facts["finish"] = reply.finish
+        facts["finish"] = reply.finish
+    provider, _, name = spec.name.partition(":")
     return replace(
         node,
         input=[chat_message(message) for message in request.messages] if request else None,
-        output=chat_message(replied(reply)) | ({"reasoning": reply.reasoning} if reply.reasoning else {})
-        if reply
-        else None,
+        output=reply and chat_message(replied(reply)) | ({"reasoning": reply.reasoning} if reply.reasoning else {}),
         provider=provider if name else "",
         model=(reply.model if reply else "") or call.model or name or provider,
         parameters=dict(sorted(parameters.items())),
@@ -270,29 +261,3 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "seconds": attempt.seconds,
         **{f"{score.scorer}.score": score.value for score in trace.scores},
     }
-
-
-def score_words(score: Score, gold: Gold) -> str:
-    """Return the explanation of a score in one line."""
-    reading = f"read as {score.prediction}" if score.prediction else f"{score.answer_status}, nothing was read"
-    gold_text = f"right is {gold.answer}" if gold.answer else ""
-    return "; ".join(text for text in (reading, gold_text, score.reason) if text)
-
-
-def score_facts(score: Score) -> dict[str, object]:
-    """Return further metadata of a score."""
-    return {
-        "answer_status": score.answer_status,
-        "prediction": score.prediction,
-        "code": score.code,
-        "epoch": score.epoch,
-    }
-
-
-def by_judge(score: Score) -> bool:
-    """Return True if a model judged the score. An unknown scorer counts as code."""
-    try:
-        scorer = SCORERS.find(score.scorer.partition("[")[0])
-    except UserError:  # of an installed package that cannot be used
-        return False
-    return scorer is not None and scorer.needs_judge
