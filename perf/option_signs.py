@@ -61,10 +61,10 @@ def main() -> None:
     """Print a line a cause."""
     asked = json.loads(Path(sys.argv[1]).read_text())["medqa"]
     told = [one for one in asked.values() if min(map(len, one["options"].values())) >= 8][:QUESTIONS]
-    causes = ("wrong letter", "turned away", "named", "never named")
+    expected = dict.fromkeys(("wrong letter", "turned away", "named"), "ignored") | {"never named": "never found"}
     right, said = Counter[str](), Counter[tuple[str, str]]()
     for at, one in enumerate(told):
-        cause, gold = causes[at % 4], one["answer"]
+        cause, gold = list(expected)[at % 4], one["answer"]
         other = next(letter for letter in one["options"] if letter != gold)
         calls, text = planted(cause, at // 4 % 4, one["options"][gold], one["options"][other], other)
         question = Question(id="q", benchmark="mirage", text=one["question"], options=one["options"])
@@ -72,11 +72,12 @@ def main() -> None:
         score = Score(question_id="q", epoch=0, scorer="s", value=0.0, answer_status="answered", prediction=other)
         found = cause_of(attempt, calls, question, Gold(question_id="q", answer=gold), [score])
         named = found.word if found else "none"
-        right[cause] += named == cause
+        right[cause] += named == expected[cause]
         said[cause, named] += 1
-    for cause in causes:
+    for cause in expected:
         total = sum(count for (planted, _), count in said.items() if planted == cause)
-        wrong = ", ".join(f"{named} {n}" for (planted, named), n in said.items() if planted == cause != named)
+        others = {named: n for (planted, named), n in said.items() if planted == cause and named != expected[cause]}
+        wrong = ", ".join(f"{named} {n}" for named, n in others.items())
         print(f"{cause:<15} {right[cause]:>2} of {total}" + (f"  (else {wrong})" if wrong else ""))
     print(f"{'all':<15} {sum(right.values()):>2} of {len(told)}")
 

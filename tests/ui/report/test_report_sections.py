@@ -69,7 +69,7 @@ def test_results_say_why_answers_are_not_right_and_what_agents_do(store):
     shown = texts(whole, "results")
     assert shown.startswith("Results direct: The model answers at once, from what it knows.")
     assert "own.py:graph: " not in shown.partition("Accuracy")[0]  # no code of others is opened
-    assert "likely cause direct own.py:graph it means not known 2 1 whether it searched is not recorded" in shown
+    assert "likely cause direct own.py:graph it means not known 2 1 its searches, prompts or score are missing" in shown
     assert re.search(r'href="#a=direct-1/[^"]+">not known</a>', whole)
     assert 'href="#a=' not in page(store, runs, attempts=False)
     assert "Why answers" not in texts(page(store, [add_run(store, "direct", questions(4), [1] * 4, id="x")]), "results")

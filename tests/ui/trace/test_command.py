@@ -177,4 +177,5 @@ def test_hops_in_every_format(trace: Trace) -> None:
     assert [one["question_id"] for one in data] == ["quiz/004"]
     assert [hop["query"] for hop in data[0]["hops"]] == ["query 0", "query 1", "query 2"]
     assert data[0]["hops"][1]["gold"] == [{"rank": 1, "passage": "doc1#1", "fate": "seen"}]
-    assert data[0]["cause"]["word"] == "not passed on"
+    assert data[0]["cause"]["word"] == "not shown"
+    assert "read it whole, and the prompt of the answer did not hold it" in data[0]["cause"]["text"]

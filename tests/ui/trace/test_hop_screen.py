@@ -54,7 +54,7 @@ def test_a_line_says_what_each_search_found_and_what_became_of_it(hunt_pages: Pa
     assert any(hop.signs.endswith("●") for hop in ignored.hops)
     assert all(hop.gold_rank is None for hop in never.hops)
     assert [one.cause.word for one in (cut, failed, ignored, never) if one.cause] == [
-        "cut away", "search failed", "ignored", "never found",
+        "not shown", "search failed", "ignored", "never found",
     ]  # fmt: skip
 
 
