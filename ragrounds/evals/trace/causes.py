@@ -136,8 +136,8 @@ def _doubt(attempt: Attempt, gold: Gold, question: Question, score: Score, score
         gold_reader = next(
             (other.scorer for other in scores if other.prediction == gold.answer != score.prediction and wrong), ""
         )
-        own = f"{score.scorer} reads {score.prediction or 'no option'}"
-        return gold_reader and f"{own}, {gold_reader} reads {gold.answer}, the gold option"
+        reading = f"{score.scorer} reads {score.prediction or 'no option'}"
+        return gold_reader and f"{reading}, {gold_reader} reads {gold.answer}, the gold option"
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
     if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # facts for a judge are no wordings
         return ""
@@ -244,18 +244,18 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop],
     models = [call_index for call_index, call in enumerate(calls) if call.call.kind == "model" and not call.call.error]
     answering = [call_index for call_index in models if calls[call_index].call.role == "answering"] or models
     seen_whole = [
-        (hop, passage, whole)
+        (hop, passage, readers)
         for hop, passage in gold
-        if (whole := [call_index for call_index in passage.prompts if call_index not in passage.cut_in])
+        if (readers := [call_index for call_index in passage.prompts if call_index not in passage.cut_in])
     ]
-    for hop, passage, whole in seen_whole:
+    for hop, passage, readers in seen_whole:
         # An earlier reader may have passed the gold text on, but only the answering call's prompt shows what it saw.
-        if answering[-1:] and answering[-1] in whole:
+        if answering[-1:] and answering[-1] in readers:
             followed = "follows only a part of it" if partly else "does not follow it"
             text = f"search {hop.number} found gold at rank {passage.rank}, it stood whole in the prompt of the answer"
             return Cause(word="ignored", text=f"{text}, and the answer {followed}", hop=hop.number)
-    for hop, _, whole in seen_whole:
-        reader = calls[whole[0]].call.node or calls[whole[0]].call.role
+    for hop, _, readers in seen_whole:
+        reader = calls[readers[0]].call.node or calls[readers[0]].call.role
         text = f"{found_words}, {reader} read it whole, and the prompt of the answer did not hold it"
         return Cause(word="not shown", text=text, hop=hop.number)
     for hop, passage in gold:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ragrounds.base.contracts import Tool
 from ragrounds.base.records import Message, Passage
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.exchange.exporters.trace_nodes import TraceNode, replied
@@ -66,13 +65,19 @@ def _attributes_of_kind(trace: Trace, node: TraceNode) -> dict[str, object]:
         case "tool":
             return {"tool.name": node.name}
         case "model":
+            definitions = [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+            ]
             return {
                 "llm.model_name": node.model,
                 "llm.provider": node.provider or None,
                 "llm.invocation_parameters": _json(node.parameters),
                 "llm.finish_reason": node.facts.get("finish"),
                 "llm.input_messages": [_message(message) for message in messages],
-                "llm.tools": [{"tool.json_schema": _json(_function(tool))} for tool in tools],
+                "llm.tools": [
+                    {"tool.json_schema": _json({"type": "function", "function": definition})}
+                    for definition in definitions
+                ],
                 "llm.output_messages": [_message(replied(reply))] if reply else [],
             }
     return {}
@@ -104,12 +109,6 @@ def _message(message: Message) -> dict[str, object]:
     ]
     turn = {"role": message.role, "content": message.content, "tool_call_id": message.answers or None}
     return {"message": {**turn, "tool_calls": calls}}
-
-
-def _function(tool: Tool) -> dict[str, object]:
-    """Return a tool in the form that chat models take."""
-    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": definition}
 
 
 def _document(passage: Passage) -> dict[str, object]:
