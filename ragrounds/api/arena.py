@@ -18,13 +18,13 @@ from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import ServedExecution
 from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
 from ragrounds.api.progress import NotebookCell, on_terminal
 from ragrounds.api.results import Result
 from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
     JournalMode,
-    chosen_settings,
     closing,
     open_store,
     opened_runs,
@@ -41,7 +41,6 @@ from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate,
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.arena.schedules import open_schedule
 from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
-from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.pairs import PROMPT, pairs_code
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
@@ -60,7 +59,7 @@ AnswerPart = Literal["whole", "final"]
 _RULES = "The rules of an arena"
 
 
-class ArenaArguments(Struct, frozen=True):
+class ArenaArguments(ServedExecution, frozen=True):
     """Systems, judges and rules of an arena, and how it is played."""
 
     runs: arguments.Runs
@@ -85,23 +84,14 @@ class ArenaArguments(Struct, frozen=True):
     ] = "whole"
     epoch: Annotated[int, Arg("Which of the runs' epochs, from 0.", 0, group=_RULES)] = 0
     seed: arguments.Seed = 0
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
-    fail_after: arguments.FailAfter = "50%"
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
-    server_changed: arguments.ServerChanged = "stop"
-    concurrency: arguments.Concurrency = None
-    journal: arguments.Journal = "reuse"
     resamples: arguments.Resamples = 1000
     names: Annotated[
         Mapping[str, str],
         Arg("What a run is called in tables, and no part of the arena: its id or agent's text → a name.", option="-"),
     ] = MappingProxyType({})
     progress: arguments.Displayed = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 class ArenaStand(Result, frozen=True, kw_only=True):
@@ -186,8 +176,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
         UserError: a run, judge, axis or schedule is unknown, or runs cannot play.
         Interrupted: Ctrl-C; finished judgements are stored.
     """
-    settings = chosen_settings(given.settings, given.home)
-    failing = failure_limit(given.fail_after)
+    settings, failure_limit = given.used_settings, given.failure_limit
     with opened_runs(given.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(store, given, [run.id for run in runs], settings, given.journal)
         names = names_of(store, runs, given.names)
@@ -215,7 +204,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
                         max_cost=given.max_cost,
                         max_tokens=given.max_total_tokens,
                         max_seconds=given.max_time,
-                        fail_after=failing,
+                        fail_after=failure_limit,
                         listener=listener,
                     )
                     return await player.play(schedule)
@@ -254,7 +243,7 @@ def estimate(given: ArenaArguments) -> Sequence[PlayEstimate]:
     Raises:
         UserError: as :func:`arena`.
     """
-    settings = chosen_settings(given.settings, given.home)
+    settings = given.used_settings
     with opened_runs(given.runs, settings) as (store, _):
         arena, lineup, opened = _arena(store, given, run_names(given.runs), settings, "replay")
         return estimate_play(arena, lineup, opened)

@@ -99,8 +99,8 @@ Seed = Annotated[int, Arg("Random seed of sampling, ordering and bootstrap.", gr
 FailAfter = Annotated[
     str | int,
     Arg(
-        "Stop (resumable) when this many judgements or items failed: a share of the last 100 (at least 20), a "
-        "number, or never.",
+        "Stop (resumable) when this many attempts of an agent, judgements or items failed: a share of the last 100 "
+        "(at least 20), a number, or never.",
         group=BUDGET,
         metavar="SHARE|N|never",
     ),

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Annotated, cast
 from urllib.parse import quote
 
-from msgspec import Struct
 from rich.console import Console
 
 from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of, with_agents
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
+from ragrounds.api.execution import Workspace
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
@@ -177,7 +177,7 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
         yield iter([rows])
 
 
-class _Compared(Struct, frozen=True, kw_only=True):
+class _Compared(Workspace, frozen=True, kw_only=True):
     """Options of a comparison of runs."""
 
     scorers: Annotated[
@@ -199,8 +199,6 @@ class _Compared(Struct, frozen=True, kw_only=True):
     severity: Severity = ""
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 class CompareArguments(_Compared, frozen=True):
@@ -226,7 +224,7 @@ def compare(given: CompareArguments) -> CompareResult:
     Raises:
         UserError: a run, scorer, cost or claim is unknown, or runs cannot be compared.
     """
-    scorers, settings = texts(given.scorers), chosen_settings(given.settings, given.home)
+    scorers, settings = texts(given.scorers), given.used_settings
     frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
     with opened_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
         runs, comparison = _compared(store, runs, given)
@@ -326,7 +324,7 @@ def ledger(
         return LedgerView(ledger=sums, unfinished=unfinished(store, selected_runs), place=store.place, repriced=changed)
 
 
-class AnalyseArguments(Struct, frozen=True):
+class AnalyseArguments(Workspace, frozen=True):
     """Name of an analysis, its runs and its options."""
 
     name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of one's own.", option="-")]
@@ -350,8 +348,6 @@ class AnalyseArguments(Struct, frozen=True):
     force: arguments.Force = False
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(AnalyseArguments)
@@ -364,7 +360,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         UserError: the analysis or a run is unknown, or the runs lack something that it needs.
     """
     analysis = find_analysis(given.name)  # an unknown analysis is reported before the runs are searched
-    settings = chosen_settings(given.settings, given.home)
+    settings = given.used_settings
     choices = AnalysisOptions(
         scorer=scorer_name(given.scorer),
         k=given.k,
@@ -430,7 +426,7 @@ def report(given: ReportArguments) -> Path:
         raise UserError(
             f"{attempts_path} already exists, for the attempts of a large report. Give --force, or another name."
         )
-    settings, run_names_given = chosen_settings(given.settings, given.home), _require_runs(given.runs, given.baseline)
+    settings, run_names_given = given.used_settings, _require_runs(given.runs, given.baseline)
     with (
         opened_runs(run_names_given, settings) as (store, opened),
         made_beside(path, given.force) as page,

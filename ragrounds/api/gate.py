@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Annotated, Any
 from xml.etree import ElementTree
 
-from msgspec import Struct
 from msgspec.structs import asdict, replace
 from rich.console import Console
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, check, takes
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import Workspace
 from ragrounds.api.journal import read_journal
 from ragrounds.api.results import Result
 from ragrounds.api.run import RunResult, begun_runs
-from ragrounds.api.run_request import Listener, RunArguments, Shown
-from ragrounds.api.workspace import chosen_settings, opened_runs
+from ragrounds.api.run_request import Listener, RunArguments
+from ragrounds.api.workspace import opened_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.files import read_text
 from ragrounds.base.settings import Settings
@@ -151,16 +151,14 @@ def _measured(claim: ClaimVerdict) -> str:
     )
 
 
-class GateArguments(Struct, frozen=True):
+class GateArguments(Workspace, frozen=True):
     """Policy, and the limits of its runs."""
 
     policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
     max_questions: Annotated[int | None, Arg("Count so many questions at most.", 1)] = None
     journal: Annotated[str, Arg("In place of the policy's: reuse, replay, fresh, or a journal file.")] = ""
     listener: Listener = None
-    progress: Shown = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
+    progress: arguments.Displayed = None
 
 
 @takes(GateArguments)
@@ -176,7 +174,7 @@ def gate(given: GateArguments) -> GateResult:
         UserError: the policy cannot be read or decided; a run or dataset is unknown; as :func:`run`.
     """
     path = Path(given.policy)
-    policy, settings = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
+    policy, settings = read_policy(read_text(path), path.name), given.used_settings
     if policy.run is None:
         with opened_runs(list(policy.runs.values()), settings) as (store, runs):
             stop = GateStop(
@@ -200,8 +198,8 @@ def gate(given: GateArguments) -> GateResult:
         return stop
 
     with contextlib.chdir(path.parent):
-        arguments = _policy_arguments(policy, given, settings)
-        with begun_runs(arguments, watch=watch) as replay:
+        run_arguments = _policy_arguments(policy, given, settings)
+        with begun_runs(run_arguments, watch=watch) as replay:
             return _gate_result(path, stops[0], replay.result(finish(replay.carry_out())))
 
 

@@ -7,14 +7,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 
-from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
+from ragrounds.api.execution import Workspace
 from ragrounds.api.results import Result
-from ragrounds.api.workspace import chosen_settings, opened_runs
+from ragrounds.api.workspace import opened_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
 from ragrounds.evals.claims.gate import GateStop, read_policy
@@ -43,7 +42,7 @@ class GatePlan(Result, frozen=True, kw_only=True):
         print_table(table_of("plan", self.designs, columns, title=title), console)
 
 
-class PlanArguments(Struct, frozen=True):
+class PlanArguments(Workspace, frozen=True):
     """Policy to plan for, and options of the plan."""
 
     policy: Annotated[str | Path, Arg("The policy, a TOML file.", option="-")]
@@ -54,8 +53,6 @@ class PlanArguments(Struct, frozen=True):
     judge_error: Annotated[
         float, Arg("With --plan: the share of wrong verdicts of a judge (`ragrounds judge agreement`).", 0, 0.49)
     ] = 0.0
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(PlanArguments)
@@ -67,7 +64,7 @@ def gate_plan(given: PlanArguments) -> GatePlan:
             rule.
     """
     path = Path(given.policy)
-    policy, settings = read_policy(read_text(path), path.name), chosen_settings(given.settings, given.home)
+    policy, settings = read_policy(read_text(path), path.name), given.used_settings
     designs: list[DesignSize] = []
     with opened_runs(list(policy.runs.values()), settings, newest=True) as (store, stored):
         runs = dict(zip(policy.runs, stored, strict=True))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
+from ragrounds.api.execution import Workspace
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
@@ -82,7 +83,7 @@ class VectorFiles(Struct, frozen=True):
         BUILT.report(imported_vectors.words())
 
 
-class IndexArguments(Struct, frozen=True):
+class IndexArguments(Workspace, frozen=True):
     """Source of an index, and how it is built."""
 
     name: Annotated[str, Arg("What the index is called.", option="name")]
@@ -92,8 +93,6 @@ class IndexArguments(Struct, frozen=True):
     ]
     skip_bad: Annotated[bool, Arg("Skip unreadable files and rows, and list them.")] = False
     server_changed: arguments.ServerChanged = "stop"
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
     progress: arguments.Progressed = None
     chunker: Annotated[
         str | None,
@@ -131,7 +130,7 @@ def build(given: IndexArguments) -> BuiltIndex:
         UserError: a name, source, chunker or retriever cannot be used, or a line cannot be read.
         StopRun: the disk is full.
     """
-    settings = chosen_settings(given.settings, given.home)
+    settings = given.used_settings
     make_home(settings.home)
     root, source = folder_of(given.name, settings.home), corpus_source(guess_family(str(given.source)))
     existing, retrievers = versions(root), texts(given.retrievers)

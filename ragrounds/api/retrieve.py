@@ -18,13 +18,13 @@ from rich.console import Console
 from ragrounds.api import arguments
 from ragrounds.api.arguments import MODEL, Arg, takes
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import Workspace
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part, Row
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.servers import met_retrievers, met_servers, server_defaults
 from ragrounds.api.workspace import (
     Progress,
-    chosen_settings,
     closing,
     open_store,
     texts,
@@ -73,7 +73,7 @@ SEARCHED = "What is searched, and with what"
 """Heading in the help."""
 
 
-class RetrievalArguments(Struct, frozen=True):
+class RetrievalArguments(Workspace, frozen=True):
     """Corpora, retrievers and measures of an evaluation of retrieval."""
 
     benchmark: Annotated[
@@ -164,8 +164,6 @@ class RetrievalArguments(Struct, frozen=True):
     seed: arguments.Seed = 0
     progress: arguments.Progressed = None
     message: arguments.Message = lambda text: None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 Entry: TypeAlias = dict[str, Any]
@@ -271,7 +269,7 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
         UserError: there is nothing to score; a benchmark, retriever, measure or model is unknown; or a file cannot be
             read.
     """
-    settings, benchmarks = chosen_settings(given.settings, given.home), texts(given.benchmark or ())
+    settings, benchmarks = given.used_settings, texts(given.benchmark or ())
     if benchmarks and benchmarks[0].startswith("sts:"):
         return _score_similarity(given, Path(benchmarks[0].removeprefix("sts:")).expanduser())
     names = [_set_name(benchmark_name) for benchmark_name in benchmarks] or [""]

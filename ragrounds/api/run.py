@@ -31,7 +31,7 @@ from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import met_servers
-from ragrounds.api.workspace import chosen_settings, closing, open_store, texts, user_prices
+from ragrounds.api.workspace import closing, open_store, texts, user_prices
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
@@ -40,8 +40,8 @@ from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord
-from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
+from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
@@ -152,7 +152,7 @@ def begun_runs(
         workers=given.workers if given.workers != "auto" or _are_texts(given.agents) else 1,
     )
     check_together(request)
-    settings = chosen_settings(given.settings, given.home)
+    settings = given.used_settings
     listener = run_listener(given.listener, given.progress)
     loaded = select(
         load(request.benchmark, settings.home),
@@ -397,10 +397,10 @@ class _Replay:
             listener=self._listener,
         )
         request = self._request
-        spent = BudgetStop(Budget(cost=request.max_cost, tokens=request.max_total_tokens, seconds=request.max_time))
+        spent = BudgetStop(request.budget)
         # A replay costs nothing, so an agent that cannot be replayed does not end the others.
         several = request.journal == "replay" and len(self.planned_runs) > 1
-        breaker = CircuitBreaker(failure_limit("never" if several else request.fail_after))
+        breaker = CircuitBreaker(FailureLimit() if several else request.failure_limit)
         stops = [spent, breaker, *self._stops]
         self._show(spent)
 

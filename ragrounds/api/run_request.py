@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
-
 from ragrounds.api import arguments
 from ragrounds.api.arguments import HOW, MODEL, OWN, WHAT, Arg
+from ragrounds.api.execution import ServedExecution
 from ragrounds.api.progress import RunListener
 from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
@@ -19,10 +18,9 @@ Listener = Annotated[
     RunListener | None,
     Arg("Gets all events; none: a display in a terminal or a notebook, nothing elsewhere.", option="-"),
 ]
-Shown = Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")]
 
 
-class RunArguments(Struct, frozen=True):
+class RunArguments(ServedExecution, frozen=True):
     """Arguments of a run: what is run, and how. What is run changes the results, or the servers that give them."""
 
     benchmark: Annotated[
@@ -97,18 +95,10 @@ class RunArguments(Struct, frozen=True):
         None
     )
     tpm: Annotated[float | None, Arg("Tokens a minute, in and out, at most (or inside `model`).", group=MODEL)] = None
-    concurrency: arguments.Concurrency = None
     workers: arguments.Workers = "auto"
     engine: Annotated[
         Literal["local", "ray"], Arg("Where workers are: local (this machine), ray (a cluster).", group=HOW)
     ] = "local"
-    fail_after: Annotated[
-        str | int,
-        Arg(
-            "Stop (resumable) when this many attempts of an agent failed: a share of its last 100 (at least 20), or "
-            "a number.", group=HOW, metavar="SHARE|N|never",
-        ),
-    ] = "50%"  # fmt: skip
     until: Annotated[
         str | None,
         Arg(
@@ -133,8 +123,6 @@ class RunArguments(Struct, frozen=True):
     ] = ()  # fmt: skip
     confirmed: arguments.Confirmed = False
     new: arguments.New = False
-    journal: arguments.Journal = "reuse"
-    server_changed: arguments.ServerChanged = "stop"
     only: Annotated[
         str | None, Arg("The id of the one run that is to be resumed.", option="--only-run", hidden=True)
     ] = None
@@ -154,13 +142,8 @@ class RunArguments(Struct, frozen=True):
     in_process: Annotated[
         bool, Arg("It runs in our process, not in its own: for breakpoints and coverage.", group=OWN)
     ] = False
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
     listener: Listener = None
-    progress: Shown = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
+    progress: arguments.Displayed = None
 
     @property
     def alone(self) -> bool:

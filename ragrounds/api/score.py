@@ -8,20 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import Struct
 from rich.console import Console
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import ServedExecution, Workspace
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.progress import counted
 from ragrounds.api.results import RunsResult
 from ragrounds.api.servers import met_retrievers, open_judges
 from ragrounds.api.workspace import (
     Progress,
-    chosen_settings,
     closing,
     opened_runs,
     texts,
@@ -31,8 +30,6 @@ from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run, Score
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.attempts import JudgedAnswer
 from ragrounds.evals.judges.gate import LEAST, Probing
 from ragrounds.evals.judges.labels import LabelAgreement
@@ -105,7 +102,7 @@ _BATCH = 1000
 """Number of scores that are written together."""
 
 
-class ScoreArguments(Struct, frozen=True):
+class ScoreArguments(Workspace, frozen=True):
     """Runs to score, and the scorers."""
 
     runs: arguments.Runs
@@ -113,8 +110,6 @@ class ScoreArguments(Struct, frozen=True):
         str | Sequence[str],
         Arg("A scorer (repeatable). [default: all that fit the questions]", option="--scorer", many=True),
     ] = ()
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(ScoreArguments)
@@ -127,7 +122,7 @@ def score(given: ScoreArguments) -> ScoredRuns:
         UserError: a run or scorer is unknown.
     """
     requested = [find_scorer(name) for name in texts(given.scorers)]
-    settings = chosen_settings(given.settings, given.home)
+    settings = given.used_settings
     with opened_runs(given.runs, settings) as (store, runs):
         counts = []
         for run in runs:
@@ -149,7 +144,7 @@ def score(given: ScoreArguments) -> ScoredRuns:
     return ScoredRuns(settings=settings, counts=tuple(counts), comparison=comparison, scorers=names)
 
 
-class JudgeArguments(Struct, frozen=True):
+class JudgeArguments(ServedExecution, frozen=True):
     """Runs to judge, the judges, and options of the judging."""
 
     runs: arguments.Runs
@@ -163,14 +158,9 @@ class JudgeArguments(Struct, frozen=True):
         ),
     ]
     rubric: Annotated[str | Path, Arg("Criteria of your own, for --kind rubric.", metavar="FILE.toml")] = ""
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
-    fail_after: arguments.FailAfter = "50%"
     judges: arguments.Judges = ()
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
-    server_changed: arguments.ServerChanged = "stop"
     embedder: Annotated[
         str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (ragas' relevancy).")
     ] = None
@@ -188,13 +178,9 @@ class JudgeArguments(Struct, frozen=True):
         None
     )
     withhold_below: Annotated[float, Arg("Share of probes held, surely below which scores are withheld.", 0, 1)] = LEAST
-    concurrency: arguments.Concurrency = None
-    journal: arguments.Journal = "reuse"
     progress: Annotated[
         Progress | bool | None, Arg("Gets how many answers are judged; False: nothing is shown.", option="-")
     ] = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(JudgeArguments)
@@ -210,10 +196,10 @@ def judge(given: JudgeArguments) -> JudgeResult:
         UserError: a run, kind, model or embedder is unknown, or a run has no answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
-    settings, method = chosen_settings(given.settings, given.home), find_method(given.kind)
+    settings, method = given.used_settings, find_method(given.kind)
     if given.rubric:
         method = label_method(given.kind).by_rubric(Path(given.rubric))
-    failing, changed, journal = failure_limit(given.fail_after), given.server_changed, given.journal
+    failure_limit, changed, journal = given.failure_limit, given.server_changed, given.journal
     with opened_runs(given.runs, settings) as (store, runs):
         fitting = {run.id: judgeable(store, run, method, given.epochs) for run in runs}
         vectors = None
@@ -241,8 +227,8 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     models,
                     recorded,
                     PromptFolder(),
-                    budget=Budget(cost=given.max_cost, tokens=given.max_total_tokens, seconds=given.max_time),
-                    fail_after=failing,
+                    budget=given.budget,
+                    fail_after=failure_limit,
                     at_once=given.concurrency or settings.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
                     done=report,

@@ -17,14 +17,15 @@ from msgspec import Struct
 from ragrounds.api import arguments
 from ragrounds.api.arguments import MODEL, Arg, check
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import ServedExecution
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import met_servers, server_defaults
 from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Value
-from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
+from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.circuit_breaker import CircuitBreaker
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
@@ -46,7 +47,7 @@ from ragrounds.extensions.construction.pipeline import Pipeline, plan_build, res
 from ragrounds.ui.text import number_of, safe
 
 
-class BuildExecution(Struct, frozen=True, kw_only=True):
+class BuildExecution(ServedExecution, frozen=True):
     """Output folder of a benchmark, and models and limits of its pipeline."""
 
     out: Annotated[Path, Arg("The folder that the benchmark is written to: new, or made before.", short="-o")]
@@ -60,15 +61,8 @@ class BuildExecution(Struct, frozen=True, kw_only=True):
     ] = None
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
-    server_changed: arguments.ServerChanged = "stop"
     limit: arguments.Limit = None
     seed: arguments.Seed = 0
-    concurrency: arguments.Concurrency = None
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
-    fail_after: arguments.FailAfter = "50%"
-    journal: arguments.Journal = "reuse"
     new: arguments.New = False
 
 
@@ -135,7 +129,7 @@ def build(
             ``CaseQuestions(reports="files:reports/")``.
         execution: the folder, the models, and the limits.
         listener: receives the events of the run.
-        home, settings: the folder of the store, and all settings; ``None`` for the user's.
+        home, settings: the folder of the store, and all settings; ``None`` for those of `execution`.
 
     Raises:
         UserError: items that cannot be read, no model, a folder with other contents, or another process that is
@@ -143,9 +137,9 @@ def build(
     """
     check(request)
     check(execution)
-    effective_settings, observer, out = chosen_settings(settings, home), listener or RunListener(), execution.out
-    breaker = CircuitBreaker(failure_limit(execution.fail_after))
-    budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
+    effective_settings = chosen_settings(settings or execution.settings, home or execution.home)
+    observer, out = listener or RunListener(), execution.out
+    breaker = CircuitBreaker(execution.failure_limit)
     prepared = request.prepare(execution, effective_settings, observer)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
@@ -182,7 +176,7 @@ def build(
                         items.items.golds,
                         lambda question: scorers,
                         concurrency=execution.concurrency or effective_settings.concurrency,
-                        stops=[BudgetStop(budget), breaker, lease],
+                        stops=[BudgetStop(execution.budget), breaker, lease],
                         listener=progress_listener,
                     )
 

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import WHAT, Arg, described, option_name, takes
 from ragrounds.api.compare import AnalysedRuns, analyse
 from ragrounds.api.event_loop import finish
+from ragrounds.api.execution import Execution
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
-from ragrounds.api.run_request import Listener, RunArguments, Shown
-from ragrounds.api.workspace import chosen_settings, opened_runs, texts
+from ragrounds.api.run_request import Listener, RunArguments
+from ragrounds.api.workspace import opened_runs, texts
 from ragrounds.base.contracts import Intervention, Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Question, Run
@@ -46,7 +47,7 @@ _SWAP_SOURCES = 50
 """Number of other questions' searches that are tried for a replacement of a passage."""
 
 
-class CounterfactualArguments(Struct, frozen=True):
+class CounterfactualArguments(Execution, frozen=True):
     """Arguments of `counterfactual`: the runs, the changes, and the limits on calls and cost."""
 
     runs: arguments.Runs
@@ -79,16 +80,9 @@ class CounterfactualArguments(Struct, frozen=True):
     ] = None
     seed: Annotated[int, Arg("Of the questions that are drawn, and of the intervals.", group=WHAT)] = 0
     scorer: Annotated[str, Arg("Whose scores are compared; empty: the headline's.", group=WHAT)] = ""
-    concurrency: arguments.Concurrency = None
     confirmed: arguments.Confirmed = False
-    journal: arguments.Journal = "reuse"
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
     listener: Listener = None
-    progress: Shown = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
+    progress: arguments.Displayed = None
 
 
 @takes(CounterfactualArguments)
@@ -106,7 +100,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
             code, or a run with a dependency that has changed.
         StopRun: the run cannot go on; finished attempts are kept.
     """
-    resolved_settings = chosen_settings(given.settings, given.home)
+    resolved_settings = given.used_settings
     changes = [Change(text) for text in texts(given.changes)]
     if any(change.is_identity for change in changes):
         raise UserError("The identity is always measured: --samples says how often.")

@@ -10,19 +10,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from msgspec import Struct
 from msgspec.structs import asdict
 from rich.console import Console
 
 from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
+from ragrounds.api.execution import Workspace
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
-    chosen_settings,
     make_folder,
     open_store,
     opened_runs,
@@ -103,7 +102,7 @@ class PublishedSite(Result, frozen=True, kw_only=True):
             yield f"Left out: {name}: {reason}"
 
 
-class PublishArguments(Struct, frozen=True):
+class PublishArguments(Workspace, frozen=True):
     """Arguments of `publish`: runs, studies, and how much of their attempts is published."""
 
     folder: Annotated[str | Path, Arg("Made where there is none.", option="-")]
@@ -139,8 +138,6 @@ class PublishArguments(Struct, frozen=True):
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     progress: arguments.Progressed = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(PublishArguments)
@@ -159,7 +156,7 @@ def publish(given: PublishArguments) -> PublishedSite:
     folder = Path(given.folder)
     if given.bundle and given.attempts == "never":
         raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
-    resolved_settings, requested = chosen_settings(given.settings, given.home), run_names(given.runs)
+    resolved_settings, requested = given.used_settings, run_names(given.runs)
     studies, left_out = _studies(given.studies, not requested, resolved_settings)
     with (
         opened_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from ragrounds.api.progress import RunListener
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.settings import Settings
+from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
 from ragrounds.extensions.studies.paper_table import CellResult
 from ragrounds.extensions.studies.progress import StudyProgress
@@ -25,19 +26,19 @@ Arguments: TypeAlias = dict[str, Any]
 class StudyBudget:
     """Budget of a study and its use so far: dollars, tokens, seconds."""
 
-    def __init__(self, cost: float | None, tokens: int | None, seconds: float | None) -> None:
-        self.cost, self.tokens, self.seconds = cost, tokens, seconds
-        self.paid, self.used, self.began = 0.0, 0, time.monotonic()
+    def __init__(self, limits: Budget) -> None:
+        self.limits, self._began = limits, time.monotonic()
+        self.paid, self.used = 0.0, 0
         self.unknown = False
         """True if some call had no known price."""
 
     def left(self) -> Arguments:
         """Return the remaining budget as arguments of :func:`ragrounds.api.run.run`."""
-        seconds = None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.began))
+        limits = self.limits
         return {
-            "max_cost": None if self.cost is None else max(0.0, self.cost - self.paid),
-            "max_total_tokens": None if self.tokens is None else max(0, self.tokens - self.used),
-            "max_time": seconds,
+            "max_cost": None if limits.cost is None else max(0.0, limits.cost - self.paid),
+            "max_total_tokens": None if limits.tokens is None else max(0, limits.tokens - self.used),
+            "max_time": None if limits.seconds is None else max(0.0, limits.seconds - (time.monotonic() - self._began)),
         }
 
     def ended(self) -> str:

@@ -15,6 +15,7 @@ from ragrounds.agents.agent import open_agent
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.compare import analyse
+from ragrounds.api.execution import ServedExecution
 from ragrounds.api.frames import STUDY_CELLS, Frame, Part
 from ragrounds.api.progress import on_terminal
 from ragrounds.api.results import Result
@@ -92,9 +93,12 @@ class StudyResult(Result, frozen=True, kw_only=True):
 _CELLS = "What is said of all cells, in place of what the study says"
 
 
-class CellArguments(Struct, frozen=True, kw_only=True):
-    """Arguments that apply to all cells and override the study's settings."""
+class StudyArguments(ServedExecution, frozen=True):
+    """Arguments of `study`: the study, overrides for all its cells, and the limits on calls and cost."""
 
+    file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
+    rows: Annotated[str | Sequence[str], Arg("This row alone (repeatable).", option="--row", many=True)] = ()
+    columns: Annotated[str | Sequence[str], Arg("This column alone (repeatable).", option="--column", many=True)] = ()
     model: Annotated[str | None, Arg("One model in place of every cell's own.", group=_CELLS)] = None
     base_url: Annotated[str | None, Arg("An OpenAI-compatible server that answers for every model.", group=_CELLS)] = (
         None
@@ -116,29 +120,12 @@ class CellArguments(Struct, frozen=True, kw_only=True):
             many=True,
         ),
     ] = None
-
-
-class StudyArguments(CellArguments, frozen=True):
-    """Arguments of `study`: the study, overrides for all its cells, and the limits on calls and cost."""
-
-    file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
-    max_cost: arguments.MaxCost = None
-    max_total_tokens: arguments.MaxTotalTokens = None
-    max_time: arguments.MaxTime = None
-    rows: Annotated[str | Sequence[str], Arg("This row alone (repeatable).", option="--row", many=True)] = ()
-    columns: Annotated[str | Sequence[str], Arg("This column alone (repeatable).", option="--column", many=True)] = ()
-    concurrency: arguments.Concurrency = None
     workers: arguments.Workers = "auto"
-    fail_after: arguments.FailAfter = "50%"
     confirmed: arguments.Confirmed = False
-    journal: arguments.Journal = "reuse"
-    server_changed: arguments.ServerChanged = "stop"
     listener: Annotated[
         StudyListener | None, Arg("Gets all events; none: a display in a terminal, nothing elsewhere.", option="-")
     ] = None
     progress: arguments.Displayed = None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
 
 
 @takes(StudyArguments)
@@ -155,9 +142,9 @@ def study(given: StudyArguments) -> StudyResult:
         Interrupted: Ctrl-C; finished cells are kept.
     """
     overrides = {name: value for name in _OVERRIDES if (value := getattr(given, name))}
-    budget = StudyBudget(given.max_cost, given.max_total_tokens, given.max_time)
+    budget = StudyBudget(given.budget)
     with ExitStack() as exit_stack:
-        resolved_settings = chosen_settings(given.settings, given.home)
+        resolved_settings = given.used_settings
         opened = _OpenStudy(given.file, overrides, resolved_settings, texts(given.rows), texts(given.columns))
         opened.check()
         listener = _listener(given.listener, given.progress, exit_stack)

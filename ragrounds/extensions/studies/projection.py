@@ -27,8 +27,8 @@ def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:
     Raises:
         UserError: the total is above a threshold, and the listener does not confirm.
     """
-    dollars = call.settings.project_above_dollars if call.budget.cost is None else None
-    minutes = call.settings.project_above_minutes if call.budget.seconds is None else None
+    dollars = call.settings.project_above_dollars if call.budget.limits.cost is None else None
+    minutes = call.settings.project_above_minutes if call.budget.limits.seconds is None else None
     if call.how["journal"] == "replay" or (dollars is None and minutes is None):
         return
     projections, unpriced_cells = list[Projection](), 0

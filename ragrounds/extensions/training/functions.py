@@ -9,8 +9,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from ragrounds.api.arguments import Arg, Home, OwnSettings, takes
-from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
+from ragrounds.api.arguments import Arg, takes
+from ragrounds.api.execution import Workspace
+from ragrounds.api.workspace import Progress, one_of, unheard
 from ragrounds.base.errors import UserError
 from ragrounds.extensions.training.card import TABLE, write_pair
 from ragrounds.extensions.training.evaluation import PairTable, pair_spec
@@ -42,7 +43,7 @@ class TrainingResult(Struct, frozen=True, kw_only=True):
     pairs: tuple[TrainedPair, ...]
 
 
-class TrainingArguments(Struct, frozen=True):
+class TrainingArguments(Workspace, frozen=True):
     """Arguments of `train`: the training file, its recipes, and the folder of the results."""
 
     file: Annotated[Path, Arg("The training file (TOML): docs/reference/training.md.", option="file")]
@@ -54,8 +55,6 @@ class TrainingArguments(Struct, frozen=True):
         Sequence[str],
         Arg("Change the file: KEY=VALUE, such as device='\"cuda\"' or seed=1.", option="--set", many=True),
     ] = ()
-    home: Home = None
-    settings: OwnSettings = None
     progress: Annotated[Progress, Arg("Gets what is prepared and encoded, and how many are done.", option="-")] = (
         unheard
     )
@@ -118,6 +117,6 @@ def _opened(options: TrainingArguments) -> tuple[TrainingRun, list[str]]:
     names = [one_of("--recipe", name, list(training.recipe)) for name in options.recipes or training.recipe]
     if not names:
         raise UserError(f'{str(options.file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    home = chosen_settings(options.settings, options.home).home
+    home = options.used_settings.home
     folder = (options.out or home / "training" / training.name).expanduser()
     return TrainingRun(training, folder, home, TrainingListeners(options.progress, options.on_step)), names
