@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from perf.engine_peers import measured, server
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import WorkQueue, replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -34,7 +35,12 @@ from tests.engine.doubles import ScriptedModel, questions
 async def fill(store: Store, count: int) -> None:
     items, golds = questions(count)
     journal = StoreJournal(store, "reuse")
-    await replay(store, journal, [planned(store, "direct", items, golds)], items, golds, scorers_for, concurrency=64)
+    await replay(
+        ReplayedRuns(store, journal, [planned(store, "direct", items, golds)], scorers_for),
+        items,
+        golds,
+        concurrency=64,
+    )
     journal.close()
 
 

@@ -200,7 +200,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
                         arenas,
                         recorded,
                         PromptFolder(),
-                        concurrency=given.concurrency or settings.concurrency,
+                        concurrency=given.in_flight,
                         max_cost=given.max_cost,
                         max_tokens=given.max_total_tokens,
                         max_seconds=given.max_time,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ragrounds.api.progress import RunListener
+from ragrounds.api.progress import run_listener
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
-from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import Projection, costs_money, pilot_questions, projection
 from ragrounds.evals.store.store import Store
@@ -34,16 +33,14 @@ class Pilot:
         store: Store,
         planned_runs: Sequence[PlannedRun],
         questions: Sequence[Question],
-        settings: Settings,
         execution: RunArguments,
         *,
         seed: int | None,
         only: bool,
-        in_flight: int,
-        listener: RunListener,
     ) -> None:
         self._store, self._planned_runs, self._all = store, planned_runs, questions
-        self._in_flight, self._listener = in_flight, listener
+        settings, in_flight = execution.used_settings, execution.in_flight
+        self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
         # A budget already limits the cost.

@@ -11,7 +11,6 @@ from typing import Any
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError
-from ragrounds.base.settings import Settings
 from ragrounds.evals.engine.plan import Recipe, needs_servers
 
 
@@ -26,12 +25,7 @@ async def _replay_in_process(*positional: Any, **keywords: Any) -> str:
 
 
 def replayer(
-    execution: RunArguments,
-    in_flight: int,
-    recipe: Recipe,
-    settings: Settings,
-    held: ExitStack,
-    message: Callable[[str], None],
+    execution: RunArguments, recipe: Recipe, held: ExitStack, message: Callable[[str], None]
 ) -> Callable[..., Awaitable[str]]:
     """Return the function that replays.
 
@@ -41,6 +35,7 @@ def replayer(
     Raises:
         UserError: there are more workers than attempts in flight, or workers are not installed.
     """
+    settings, in_flight = execution.used_settings, execution.in_flight
     engine, workers = execution.engine, None if execution.workers == "auto" else execution.workers
     cluster = hooks.CLUSTER.module(engine)
     may_grow = cluster is not None and workers is None and execution.until is None and not execution.scorers

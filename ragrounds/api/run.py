@@ -35,7 +35,6 @@ from ragrounds.api.workspace import closing, open_store, texts, user_prices
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
-from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
@@ -46,6 +45,7 @@ from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import SharedOrder
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
@@ -154,6 +154,7 @@ def begun_runs(
     check_together(request)
     settings = given.used_settings
     listener = run_listener(given.listener, given.progress)
+    request = structs.replace(request, settings=settings, listener=listener)
     loaded = select(
         load(request.benchmark, settings.home),
         limit=request.limit,
@@ -171,7 +172,7 @@ def begun_runs(
         resources.enter_context(opening_recorded(store, request.journal, user_prices(settings), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
         agents = [named_agent for named_agent in agents if named_agent[0] not in missing_agents]
-        replay = _Replay(store, loaded, request, listener, settings, pilot_only, watch or _claim_stop, change)
+        replay = _Replay(store, loaded, request, pilot_only, watch or _claim_stop, change)
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(resources)
@@ -190,16 +191,13 @@ class _Replay:
         store: Store,
         loaded: Benchmark,
         request: RunArguments,
-        listener: RunListener,
-        settings: Settings,
         pilot_only: bool,
         watch: Watch,
         change: Changing | None = None,
     ) -> None:
         self._watch, self._change = watch, change
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
-        self._listener, self._settings = listener, settings
-        self._in_flight = request.concurrency or settings.concurrency
+        self._listener, self._settings = run_listener(request.listener, request.progress), request.used_settings
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.all_runs: list[Run] = []
@@ -243,7 +241,7 @@ class _Replay:
         store, request, listener = self._store, self._request, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
         recipe = self._with_server_facts(opened)
-        self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
+        self._replay = replayer(request, recipe, held, listener.message)
         earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
@@ -389,12 +387,9 @@ class _Replay:
             self._store,
             self.planned_runs,
             self._questions,
-            self._settings,
             self._request,
             seed=None if self.until else self._request.seed,
             only=self._pilot_only,
-            in_flight=self._in_flight,
-            listener=self._listener,
         )
         request = self._request
         spent = BudgetStop(request.budget)
@@ -412,13 +407,10 @@ class _Replay:
                     pilot.hear(finished)
 
                 return await self._replay(
-                    self._store,
-                    journal,
-                    self.planned_runs,
+                    ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
                     questions,
                     self._loaded.golds,
-                    self._scorers,
-                    concurrency=self._in_flight,
+                    concurrency=request.in_flight,
                     stops=stops,
                     listener=observe,
                 )

@@ -229,7 +229,7 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     PromptFolder(),
                     budget=given.budget,
                     fail_after=failure_limit,
-                    at_once=given.concurrency or settings.concurrency,
+                    at_once=given.in_flight,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
                     done=report,
                     probing=Probing(given.probes, given.withhold_below),

@@ -13,6 +13,7 @@ from ragrounds.base.contracts import Model, Searcher
 from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.engine.foreign_system import run_system
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import Mode, StoreJournal
@@ -70,7 +71,7 @@ async def replayed(
     """Replay and give the journal, for its counts."""
     journal = StoreJournal(store, mode)
     try:
-        await replay(store, journal, planned_runs, questions, golds, scorers_for, **options)
+        await replay(ReplayedRuns(store, journal, planned_runs, scorers_for), questions, golds, **options)
     finally:
         journal.close()
     return journal

@@ -9,6 +9,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Fault, Noted, Passage, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -27,7 +28,9 @@ async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Sto
     model = ScriptedModel(delay=0.02)
     pair = [planned(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
     journal = StoreJournal(store)
-    ended = await replay(store, journal, pair, asked, golds, scorers_for, concurrency=3, stops=[BudgetStop(budget)])
+    ended = await replay(
+        ReplayedRuns(store, journal, pair, scorers_for), asked, golds, concurrency=3, stops=[BudgetStop(budget)]
+    )
     assert said in ended
     answered = [set(store.done(one.run)) for one in pair]
     assert answered[0] == answered[1]
@@ -35,7 +38,7 @@ async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Sto
     runs = [one.run for one in pair]
     assert compare(store, runs, common=True).questions == len(answered[0])
     assert compare(store, runs).rows[0].statuses["not_run"] == 40 - len(answered[0])
-    assert await replay(store, journal, pair, asked, golds, scorers_for) == ""
+    assert await replay(ReplayedRuns(store, journal, pair, scorers_for), asked, golds) == ""
     assert [len(store.done(one.run)) for one in pair] == [40, 40]
     assert len(model.asked) == 80
     journal.close()
@@ -46,7 +49,11 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
     one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
     journal = StoreJournal(store)
     ended = await replay(
-        store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[BudgetStop(Budget(cost=5))]
+        ReplayedRuns(store, journal, [one], scorers_for),
+        asked,
+        golds,
+        concurrency=1,
+        stops=[BudgetStop(Budget(cost=5))],
     )
     assert "unknown" in ended
     assert len(store.done(one.run)) == 1
@@ -71,7 +78,7 @@ async def test_requests_without_an_answer_count_as_paid(
     asked, golds = questions(10)
     run, stop = planned(store, "direct", asked, golds, Silent(cost=price)), BudgetStop(Budget(cost=0.0035))
     journal = StoreJournal(store)
-    ended = await replay(store, journal, [run], asked, golds, scorers_for, concurrency=1, stops=[stop])
+    ended = await replay(ReplayedRuns(store, journal, [run], scorers_for), asked, golds, concurrency=1, stops=[stop])
     assert said in ended
     assert len(store.done(run.run)) == (1 if price is None else 2)
     journal.close()
@@ -85,7 +92,9 @@ async def test_a_search_that_failed_leaves_the_cost_known(store: Store) -> None:
     asked, golds = questions(4)
     one = planned(store, "vanilla_rag", asked, golds, ScriptedModel(), Failing())
     journal, stop = StoreJournal(store), BudgetStop(Budget(cost=5))
-    assert await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[stop]) == ""
+    assert (
+        await replay(ReplayedRuns(store, journal, [one], scorers_for), asked, golds, concurrency=1, stops=[stop]) == ""
+    )
     assert [attempt.status for attempt in store.attempts(one.run)] == ["failed"] * 4
     journal.close()
 
@@ -103,7 +112,9 @@ async def test_what_cannot_be_true_voids_no_budget(store: Store, usage: Usage, c
     model = ScriptedModel(say=lambda request: Reply(text="A", usage=usage), cost=cost)
     one = planned(store, "direct", asked, golds, model)
     journal = StoreJournal(store)
-    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[BudgetStop(budget)])
+    ended = await replay(
+        ReplayedRuns(store, journal, [one], scorers_for), asked, golds, concurrency=1, stops=[BudgetStop(budget)]
+    )
     assert "cannot be checked" in ended
     journal.close()
     [attempt] = store.attempts(one.run)
@@ -119,12 +130,15 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
     for agent in ("direct", "direct[limits.calls=7]"):
         one = planned(store, agent, asked, golds, model)
         budget = BudgetStop(Budget(cost=0.0101, tokens=151))
-        assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, stops=[budget]) == ""
+        assert (
+            await replay(ReplayedRuns(store, StoreJournal(store), [one], scorers_for), asked, golds, stops=[budget])
+            == ""
+        )
     assert len(model.asked) == 10
     third = planned(store, "direct[limits.calls=8]", asked, golds, model)
     budget = BudgetStop(Budget(cost=0.0001, tokens=1))  # less than one answer would use
     once = {"stops": [budget], "concurrency": 1}
-    assert await replay(store, StoreJournal(store), [third], asked, golds, scorers_for, **once) == ""
+    assert await replay(ReplayedRuns(store, StoreJournal(store), [third], scorers_for), asked, golds, **once) == ""
     assert len(store.done(third.run)) == 10
     assert len(model.asked) == 10
 

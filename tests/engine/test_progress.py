@@ -9,6 +9,7 @@ import pytest
 
 from ragrounds.base.records import Attempt, Reply
 from ragrounds.evals.engine.progress import PILOT, attempts_left, costs_money, pilot_questions, project, projection
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -52,7 +53,7 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
     assert first is not None
     assert len(first) == PILOT
     assert list(first) != asked[:PILOT]
-    await replay(store, StoreJournal(store), planned_runs, first, golds, scorers_for)
+    await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), first, golds)
     assert pilot_questions(store, planned_runs, asked, 0) == ()  # they are a part of the run
     found = projection(store, planned_runs, asked, 4)
     assert found is not None
@@ -72,7 +73,7 @@ async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
     known = planned(store, "direct", asked, golds, ScriptedModel())
     unknown = ScriptedModel(say=lambda request: Reply(text="A"), cost=None, spec="test:unknown")
     other = planned(store, "direct_cot", asked, golds, unknown)
-    await replay(store, StoreJournal(store), [known, other], asked[:3], golds, scorers_for)
+    await replay(ReplayedRuns(store, StoreJournal(store), [known, other], scorers_for), asked[:3], golds)
     found = projection(store, [known, other], asked, 4)
     assert found is not None
     assert (found.agents[1].cost, found.agents[1].tokens) == (None, None)

@@ -17,6 +17,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord, stop_records
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -57,7 +58,9 @@ async def played(
 ) -> str:
     journal = StoreJournal(store)
     try:
-        return await replay(store, journal, planned_runs, until.questions, golds, scorers_for, stops=[until], **options)
+        return await replay(
+            ReplayedRuns(store, journal, planned_runs, scorers_for), until.questions, golds, stops=[until], **options
+        )
     finally:
         journal.close()
 
@@ -321,7 +324,7 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     runs = [one.run for one in planned_runs]
     save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
-    await replay(store, StoreJournal(store), planned_runs, answered, golds, scorers_for)
+    await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), answered, golds)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert (tests.n, tests.draws) == (9, 3)
 
@@ -333,7 +336,7 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     runs = [one.run for one in planned_runs]
     await played(store, planned_runs, until, golds, concurrency=1)
     save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
-    await replay(store, StoreJournal(store), planned_runs, asked, golds, scorers_for)
+    await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), asked, golds)
     compared = compare(store, runs)
     assert compared.stopped == {}
     assert compared.tables[0].pairs[0].tests.p_mcnemar is not None

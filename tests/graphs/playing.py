@@ -19,6 +19,7 @@ from ragrounds.agents.agent import Agent, open_agent
 from ragrounds.base.contracts import Model, Request
 from ragrounds.base.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -194,7 +195,8 @@ async def play(
             store.add_run(run, questions, golds)
             made = opened_with(agent, models, shelf, tools)
             planned = PlannedRun(run, agent, models, made.searcher, tools=made.tools, inner=made.inner)
-            await replay(store, journal, [planned], questions, golds, lambda question: (), concurrency=1)
+            runs = ReplayedRuns(store, journal, [planned], lambda question: ())
+            await replay(runs, questions, golds, concurrency=1)
             by_question = {attempt.question_id: attempt for attempt in store.attempts(run)}
             attempts += [by_question.pop(question.id) for question in questions]
             assert not by_question, "every attempt ends with exactly one status"

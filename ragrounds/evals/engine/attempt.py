@@ -27,10 +27,10 @@ from ragrounds.evals.engine.context import AttemptContext, guard_of
 from ragrounds.evals.engine.drawn_values import AgentDraws
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns, Scorers
 from ragrounds.evals.engine.run_reads import RunReads
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
-from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
@@ -40,8 +40,6 @@ from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 
-Scorers = Callable[[Question], Sequence[ScorerRecord]]
-"""Function from a question to its scorers."""
 OnEnd = Callable[[FinishedAttempt], None]
 """Callback for an attempt that has ended, before it is written."""
 
@@ -80,12 +78,11 @@ class _OpenedRun(Struct, frozen=True):
 class AttemptRunner:
     """Runner of the attempts of some runs. Their systems are opened once."""
 
-    def __init__(
-        self, store: Store, journal: StoreJournal, planned_runs: Sequence[PlannedRun], scorers: Scorers
-    ) -> None:
+    def __init__(self, runs: ReplayedRuns) -> None:
+        store, journal, planned_runs = runs.store, runs.journal, runs.planned_runs
         self._store = store
         self._journal = journal
-        self._scorers = scorers
+        self._scorers = runs.scorers
         self._missed: set[str] = set()
         self._alone = asyncio.Lock()
         """Lock of an attempt that is repeated because the process of its system ended while it made several attempts.

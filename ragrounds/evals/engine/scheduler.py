@@ -24,13 +24,13 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.processes import NO_UPLOADS, processors, room_for_more
 from ragrounds.base.records import Gold, Question
 from ragrounds.base.request_pace import SLEEPING
-from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
+from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import BOUND
 from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
-from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.store.store import Store
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore, set_share
@@ -70,12 +70,9 @@ needed.
 
 
 async def replay(
-    store: Store,
-    journal: StoreJournal,
-    planned_runs: Sequence[PlannedRun],
+    runs: ReplayedRuns,
     questions: Sequence[Question],
     golds: Mapping[str, Gold],
-    scorers: Scorers,
     *,
     concurrency: int = 16,
     stops: Sequence[Stop] = (),
@@ -96,11 +93,11 @@ async def replay(
             resumes from there.
     """
     disable_uploads()
-    runner = AttemptRunner(store, journal, planned_runs, scorers)
-    models = {model.spec for planned in planned_runs for model in planned.all_models}
-    queue = WorkQueue(store, planned_runs, questions, golds, stops, listener)
+    runner = AttemptRunner(runs)
+    models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
+    queue = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
     ends: list[BaseException] = []
-    leading = lead and partial(lead, store, journal, planned_runs, scorers, queue, concurrency)
+    leading = lead and partial(lead, runs, queue, concurrency)
     handover = Handover(queue, concurrency, ends, leading)
     with interruptible(ends, handover.stop):
         try:

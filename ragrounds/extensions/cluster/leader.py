@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Gold, Question
-from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
+from ragrounds.evals.engine.attempt import WorkItem, stored_attempt
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import Handover, Listener, WorkQueue
 from ragrounds.evals.store.database import RECONNECT_SECONDS
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.cluster.heartbeat import WORKER_TIMEOUT, until_hung
 from ragrounds.extensions.cluster.protocol import (
     Assignment,
@@ -54,12 +54,9 @@ QuestionText = tuple[str, tuple[tuple[str, str], ...]]
 
 
 async def replay_distributed(
-    store: Store,
-    journal: StoreJournal,
-    planned_runs: Sequence[PlannedRun],
+    runs: ReplayedRuns,
     questions: Sequence[Question],
     golds: Mapping[str, Gold],
-    scorers: Scorers,
     *,
     concurrency: int = 16,
     stops: Sequence[Stop] = (),
@@ -78,9 +75,9 @@ async def replay_distributed(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    source = WorkQueue(store, planned_runs, questions, golds, stops, listener)
-    leader = Leader(store, journal, planned_runs, scorers, source, concurrency, **how)
-    await leader.lead(None if journal.mode == "replay" else serve)
+    source = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
+    leader = Leader(runs, source, concurrency, **how)
+    await leader.lead(None if runs.journal.mode == "replay" else serve)
     return source.ended
 
 
@@ -115,53 +112,59 @@ class _Worker:
             self.link.post(encode(message))
 
 
+class WorkerOptions(Struct, frozen=True, kw_only=True):
+    """Agents and store of workers, and the time until they count as lost."""
+
+    recipe: Recipe
+    """Agents, which the workers open themselves."""
+    home: Path
+    url: str | None
+    """Store that workers write to; ``None``: the one under `home`."""
+    say: Say = lambda text: None
+    """Called with a message if a worker is lost."""
+    worker_timeout: float = WORKER_TIMEOUT
+    """Seconds after which a worker that neither answers nor computes is ended, and so lost."""
+    store_timeout: float = RECONNECT_SECONDS
+    """Seconds that workers wait for a store that no longer answers."""
+
+
 class Leader:
     """Leader of workers; if they join a replaying process, `here` has the attempts in flight there.
 
-    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`). They
-    wait `store_timeout` seconds for a store that no longer answers. `concurrency` is for all of them together. If a
-    worker is lost, the others do the attempts that it had begun and not written, and `say` is called with a message. A
-    worker that neither answers for `worker_timeout` seconds nor computes is ended, and so lost. Calls that workers made
-    are counted in `journal`.
+    `concurrency` is for all workers together. If a worker is lost, the others do the attempts that it had begun and not
+    written. Calls that workers made are counted in the journal of `runs`.
     """
 
     def __init__(
         self,
-        store: Store,
-        journal: StoreJournal,
-        planned_runs: Sequence[PlannedRun],
-        scorers: Scorers,
+        runs: ReplayedRuns,
         source: WorkQueue,
         concurrency: int,
         here: Handover | None = None,
         *,
         open_links: OpenLinks,
-        recipe: Recipe,
-        home: Path,
-        url: str | None,
-        say: Say = lambda text: None,
-        worker_timeout: float = WORKER_TIMEOUT,
-        store_timeout: float = RECONNECT_SECONDS,
+        options: WorkerOptions,
     ) -> None:
         self.workers: list[_Worker] = []
-        self.say = say
-        self._journal, self._handover, self._open_links = journal, here, open_links
+        self.say = options.say
+        self._journal, self._handover, self._open_links = runs.journal, here, open_links
+        planned_runs = runs.planned_runs
         self._setup = WorkerSetup(
-            recipe=recipe,
+            recipe=options.recipe,
             runs=tuple(planned.run for planned in planned_runs),
-            home=str(home.absolute()),
-            store=url,
-            mode=journal.mode,
+            home=str(options.home.absolute()),
+            store=options.url,
+            mode=runs.journal.mode,
             concurrency=0,
             share=0.0,
             folder=str(Path.cwd()),
             path=tuple(entry for entry in sys.path if entry),
-            store_timeout=store_timeout,
+            store_timeout=options.store_timeout,
         )
-        self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
+        self._store, self._planned_runs, self._scorers, self._source = runs.store, planned_runs, runs.scorers, source
         self._run_indices = {planned.run.id: index for index, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
-        self._timeout = worker_timeout
+        self._timeout = options.worker_timeout
         self._ends: list[BaseException] = []
         self._leading = False
         self._asking: deque[_Worker] = deque()

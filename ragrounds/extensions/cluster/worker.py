@@ -27,6 +27,7 @@ from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
 from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words
 from ragrounds.evals.scorers import scorers_for
@@ -137,7 +138,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
             planned_runs = _planned_runs(setup, store)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
         source = _LeaderSource(planned_runs, journal, post)
-        runner = AttemptRunner(store, journal, planned_runs, scorers_for)
+        runner = AttemptRunner(ReplayedRuns(store, journal, planned_runs, scorers_for))
 
         async def make_attempt(planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
             """Make an attempt, and report an error to the leader at once."""

@@ -27,6 +27,7 @@ from ragrounds.base.specs import Value
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker
 from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
@@ -169,12 +170,9 @@ def build(
             async with closing(list(planned.models.values()), recorded):
                 with observer.progress(ReplayProgress(store, [planned])) as progress_listener:
                     return await replay(
-                        store,
-                        recorded,
-                        [planned],
+                        ReplayedRuns(store, recorded, [planned], lambda question: scorers),
                         items.items.questions,
                         items.items.golds,
-                        lambda question: scorers,
                         concurrency=execution.concurrency or effective_settings.concurrency,
                         stops=[BudgetStop(execution.budget), breaker, lease],
                         listener=progress_listener,

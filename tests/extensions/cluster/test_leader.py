@@ -14,10 +14,11 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
+from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.extensions.cluster.leader import replay_distributed
+from ragrounds.extensions.cluster.leader import WorkerOptions, replay_distributed
 from ragrounds.extensions.cluster.protocol import (
     Assignment,
     AttemptReport,
@@ -130,19 +131,13 @@ async def led(
 
     try:
         await replay_distributed(
-            store,
-            journal,
-            planned_runs,
+            ReplayedRuns(store, journal, planned_runs, scorers_for),
             loaded.questions,
             loaded.golds,
-            scorers_for,
             open_links=open_links,
-            recipe=RECIPE,
-            home=home,
-            url=None,
+            options=WorkerOptions(recipe=RECIPE, home=home, url=None, say=said.append),
             concurrency=concurrency,
             listener=heard.append,
-            say=said.append,
         )
     finally:
         journal.close()

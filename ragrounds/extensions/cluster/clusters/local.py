@@ -8,16 +8,17 @@ from functools import partial
 from typing import Any
 
 from ragrounds.evals.engine.plan import with_servers
-from ragrounds.extensions.cluster.leader import Leader, replay_distributed
+from ragrounds.extensions.cluster.leader import Leader, WorkerOptions, replay_distributed
 from ragrounds.extensions.cluster.worker import open_pipes
 
 
 def leader(*arguments: Any, workers: int, **options: Any) -> Leader:
     """Return the leader of workers that join a process that is replaying already."""
-    return Leader(*arguments, open_links=partial(open_pipes, workers), **options)
+    return Leader(*arguments, open_links=partial(open_pipes, workers), options=WorkerOptions(**options))
 
 
 def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
     """Return a function that replays in `workers` processes; servers of models are started once for all of them."""
     serve = partial(with_servers, tell=options["say"], held=held)
-    return partial(replay_distributed, open_links=partial(open_pipes, workers or 1), serve=serve, **options)
+    open_links = partial(open_pipes, workers or 1)
+    return partial(replay_distributed, open_links=open_links, serve=serve, options=WorkerOptions(**options))

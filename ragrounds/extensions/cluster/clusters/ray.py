@@ -10,7 +10,7 @@ from typing import Any
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.plan import needs_servers
-from ragrounds.extensions.cluster.leader import replay_distributed
+from ragrounds.extensions.cluster.leader import WorkerOptions, replay_distributed
 from ragrounds.extensions.cluster.ray_cluster import open_cluster
 
 
@@ -25,4 +25,4 @@ def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options:
     if needs_servers(options["recipe"]):
         raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
     joining = partial(open_cluster, workers, in_flight, options["url"] is not None, held, options["say"])
-    return partial(replay_distributed, open_links=joining, **options)
+    return partial(replay_distributed, open_links=joining, options=WorkerOptions(**options))
