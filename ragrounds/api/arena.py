@@ -37,7 +37,7 @@ from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_axes, renamed
-from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, estimate_play
+from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, PlayOptions, estimate_play
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.arena.schedules import open_schedule
 from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
@@ -199,13 +199,9 @@ def arena(given: ArenaArguments) -> PlayedArena:
                         judges,
                         arenas,
                         recorded,
-                        PromptFolder(),
-                        concurrency=given.in_flight,
-                        max_cost=given.max_cost,
-                        max_tokens=given.max_total_tokens,
-                        max_seconds=given.max_time,
-                        fail_after=failure_limit,
-                        listener=listener,
+                        PlayOptions(
+                            budget=given.budget, fail_after=failure_limit, at_once=given.in_flight, listener=listener
+                        ),
                     )
                     return await player.play(schedule)
 

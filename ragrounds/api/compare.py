@@ -52,7 +52,7 @@ from ragrounds.tools.index.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column
 from ragrounds.ui.pictures.plot import PictureMaker
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from ragrounds.ui.tables.analysis_tables import analysis_table, print_analysis, with_names
 from ragrounds.ui.tables.run_tables import ledger_table
 from ragrounds.ui.tables.text_tables import print_table
@@ -440,10 +440,7 @@ def report(given: ReportArguments) -> Path:
         def write_page(attempts: bool, beside: str = "") -> int:
             """Write the page and return its size in bytes."""
             with page.open("wb") as file:
-                for part in report_page(
-                    store,
-                    runs,
-                    comparison,
+                options = PageOptions(
                     title=given.title,
                     scorers=texts(given.scorers),
                     attempts=attempts,
@@ -453,7 +450,8 @@ def report(given: ReportArguments) -> Path:
                     severity=given.severity,
                     seed=given.seed,
                     on_progress=lambda done: tell("attempts", done),
-                ):
+                )
+                for part in report_page(store, runs, comparison, options):
                     file.write(part.encode("utf-8", "replace"))
                 return file.tell()
 

@@ -40,7 +40,7 @@ from ragrounds.evals.judges.methods import (
     label_method,
     open_method,
 )
-from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
+from ragrounds.evals.judges.runs import JudgedRuns, JudgingOptions, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
@@ -227,12 +227,14 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     models,
                     recorded,
                     PromptFolder(),
-                    budget=given.budget,
-                    fail_after=failure_limit,
-                    at_once=given.in_flight,
-                    wanted=lambda attempt: fitting[attempt.run](attempt),
-                    done=report,
-                    probing=Probing(given.probes, given.withhold_below),
+                    JudgingOptions(
+                        budget=given.budget,
+                        fail_after=failure_limit,
+                        at_once=given.in_flight,
+                        wanted=lambda attempt: fitting[attempt.run](attempt),
+                        done=report,
+                        probing=Probing(given.probes, given.withhold_below),
+                    ),
                 )
                 return judged_runs, agreed
 

@@ -11,9 +11,11 @@ from shlex import quote
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 
+from ragrounds.api.arguments import Arg
 from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
     AttemptQuery,
@@ -37,6 +39,17 @@ from ragrounds.ui.trace.attempt_list import agent_names
 app = typer.Typer()
 
 
+class ViewOptions(Struct, frozen=True, kw_only=True):
+    """Where the viewer begins, or what is printed in its place."""
+
+    attempt: Annotated[str | None, Arg("Begin at one attempt, RUN/QUESTION: direct/sample/c01.")] = None
+    epoch: Annotated[int, Arg("Which of the run's epochs, from 0.", 0, metavar="EPOCH")] = 0
+    format: Annotated[str | None, Arg("Print instead of opening the viewer: text or json; the list also csv.")] = None
+    differing: Annotated[bool, Arg("Of two runs: the questions they differ on, with both answers.")] = False
+    light: Annotated[bool, Arg("Light colours.")] = False
+    hops: Annotated[bool, Arg("One line an attempt: its searches, the ranks of gold, the likely cause.")] = False
+
+
 @app.command("trace")
 @grouped
 def trace_command(
@@ -44,19 +57,8 @@ def trace_command(
         list[str] | None,
         typer.Argument(help="Runs: an id, the beginning of one, or an agent's text. [default: all, by benchmark]"),
     ] = None,
-    attempt: Annotated[str | None, typer.Option(help="Begin at one attempt, RUN/QUESTION: direct/sample/c01.")] = None,
-    epoch: options.Epoch = 0,
-    format: Annotated[
-        str | None, typer.Option(help="Print instead of opening the viewer: text or json; the list also csv.")
-    ] = None,
-    differing: Annotated[
-        bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
-    ] = False,
-    light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
-    hops: Annotated[
-        bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
-    ] = False,
     *,
+    shown: ViewOptions,
     which: AttemptQuery,
 ) -> None:
     """See every run and every step of every answer: a viewer in the terminal; with --format, as text for pipes and CI.
@@ -71,15 +73,18 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
     """
+    format, differing, hops = shown.format, shown.differing, shown.hops
     if format is not None:
         one_of("--format", format, ("text", "json") if differing or hops else ("text", "json", "csv"))
-    if format is not None and attempt is not None:
-        raise UserError(f"--format prints lists; `ragrounds show RUN QUESTION` prints one attempt, such as {attempt}.")
+    if format is not None and shown.attempt is not None:
+        raise UserError(
+            f"--format prints lists; `ragrounds show RUN QUESTION` prints one attempt, such as {shown.attempt}."
+        )
     query = replace(which, runs=runs or ())
     if differing and (format or not _on_terminal()):
         _print_differing(query, format or "text")
     elif format is None:
-        _view(query, attempt, epoch, light, "compare" if differing else "hops" if hops else "attempts")
+        _view(query, shown)
     elif hops:
         _print_hops(query, format)
     else:
@@ -90,7 +95,7 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, start: str) -> None:
+def _view(query: AttemptQuery, shown: ViewOptions) -> None:
     if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text or json.")
     reported: set[str] = set()
@@ -101,7 +106,8 @@ def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, sta
             reported.add(step)
             say(f"{step} …")
 
-    view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
+    start = "compare" if shown.differing else "hops" if shown.hops else "attempts"
+    view(query, attempt=shown.attempt, epoch=shown.epoch, light=shown.light, start=start, progress=progress)
 
 
 def _print_differing(query: AttemptQuery, format: str) -> None:

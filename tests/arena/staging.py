@@ -5,8 +5,9 @@ import re
 
 from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.arena.lineup import gather_lineup, load_axes
-from ragrounds.evals.arena.play import ArenaPlayer
+from ragrounds.evals.arena.play import ArenaPlayer, PlayOptions
 from ragrounds.evals.arena.schedules import open_schedule
+from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -92,17 +93,16 @@ class Stage:
         self.keeper = ArenaStore(store)
         self.heard = []
 
-    async def play(self, **more):
+    async def play(self, concurrency=16, max_cost=None, max_tokens=None, max_seconds=None, **more):
         journal = StoreJournal(self.store)
+        budget = Budget(cost=max_cost, tokens=max_tokens, seconds=max_seconds)
         player = ArenaPlayer(
             self.arena,
             self.field,
             self.judges,
             self.keeper,
             journal,
-            PromptFolder(),
-            listener=self.heard.append,
-            **more,
+            PlayOptions(budget=budget, at_once=concurrency, listener=self.heard.append, **more),
         )
         schedule = open_schedule(
             self.arena.schedule,

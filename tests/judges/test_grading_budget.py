@@ -9,7 +9,7 @@ from ragrounds.base.records import Gold, Question
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -39,7 +39,9 @@ def judge(name="openai:judge", say=lambda prompt, occurrence: '{"grade": "equiva
 async def graded(store, runs, judges, mode="reuse", **options):
     journal = StoreJournal(store, mode)
     try:
-        return await judge_runs(store, runs, LabelJudge(EQUIVALENCE), judges, journal, PromptFolder(), **options)
+        return await judge_runs(
+            store, runs, LabelJudge(EQUIVALENCE), judges, journal, PromptFolder(), JudgingOptions(**options)
+        )
     finally:
         journal.close()
 

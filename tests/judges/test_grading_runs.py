@@ -3,7 +3,7 @@ import pytest
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL, Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal
@@ -51,7 +51,7 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
     journal = StoreJournal(store)
     by = LabelJudge(EQUIVALENCE)
     with pytest.raises(StopRun, match="the judge is gone"):
-        await judge_runs(store, [run], by, [Scripted(breaks)], journal, PromptFolder(), at_once=1)
+        await judge_runs(store, [run], by, [Scripted(breaks)], journal, PromptFolder(), JudgingOptions(at_once=1))
     assert journal.made == 4
     swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
@@ -70,7 +70,9 @@ async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
     journal = StoreJournal(store)
     (graded,) = (
-        await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder(), at_once=1)
+        await judge_runs(
+            store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder(), JudgingOptions(at_once=1)
+        )
     ).runs
     journal.close()
     assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))

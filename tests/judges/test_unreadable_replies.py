@@ -5,7 +5,7 @@ import json
 
 from ragrounds.evals.engine.circuit_breaker import FailureLimit
 from ragrounds.evals.judges.attempts import FIRST, NOT_ASKED, LabelJudge
-from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
@@ -31,8 +31,7 @@ def made(home, judge, method=STATEMENT_METHOD, fail_after=HALF, at_once=2):
                     [judge],
                     journal,
                     PromptFolder(),
-                    fail_after=fail_after,
-                    at_once=at_once,
+                    JudgingOptions(fail_after=fail_after, at_once=at_once),
                 )
             )
         finally:

@@ -14,20 +14,22 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.base.contracts import Journal, Model, Prompts
+from ragrounds.base.contracts import Journal, Model
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Call, Question, Reply, Usage, blank
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
-from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
+from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.circuit_breaker import FailureCount
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
 from ragrounds.evals.judges.pairs import show_pair
+from ragrounds.evals.judges.runs import JudgeLimits
 from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
+from ragrounds.prompts.loader import PromptFolder
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
@@ -37,8 +39,6 @@ are counted.
 """
 # After _TRIAL matches, a share above _HOPELESS without any verdict ends the play.
 _TRIAL, _HOPELESS = 20, 0.8
-NEVER_FAILING = FailureLimit()
-"""Failure limit that is never reached."""
 
 
 class FinishedMatch(Struct, frozen=True):
@@ -48,7 +48,14 @@ class FinishedMatch(Struct, frozen=True):
     judged: tuple[ArenaJudgement, ...]
 
 
-MatchListener = Callable[[FinishedMatch], None]
+class PlayOptions(JudgeLimits, frozen=True, kw_only=True):
+    """Options of an :class:`ArenaPlayer`. Dollars limit the arena over all commands, the rest limits this command."""
+
+    listener: Callable[[FinishedMatch], None] = lambda finished: None
+    """Called with every match that ended."""
+
+
+DEFAULTS = PlayOptions()
 
 
 class ArenaPlayer:
@@ -60,16 +67,10 @@ class ArenaPlayer:
         judges: the models that :attr:`Arena.judges` names, in that order.
         arenas: where judgements are written.
         journal: where calls are recorded.
-        prompts: the judges' prompts.
-        concurrency: matches and calls in flight.
-        max_cost: dollars that this arena may cost in all, over all commands.
-        max_tokens: tokens that this command may use.
-        max_seconds: seconds that this command may take.
-        fail_after: how many judgements of a judge may fail in this command.
-        listener: called with every match that ended.
+        options: limits and listener.
 
     Raises:
-        UserError: `max_cost` is set and a judge has no known price.
+        UserError: dollars are limited and a judge has no known price.
     """
 
     def __init__(
@@ -79,26 +80,19 @@ class ArenaPlayer:
         judges: Sequence[Model],
         arenas: ArenaStore,
         journal: Journal,
-        prompts: Prompts,
-        *,
-        concurrency: int = 16,
-        max_cost: float | None = None,
-        max_tokens: int | None = None,
-        max_seconds: float | None = None,
-        fail_after: FailureLimit = NEVER_FAILING,
-        listener: MatchListener = lambda finished: None,
+        options: PlayOptions = DEFAULTS,
     ) -> None:
-        if max_cost is not None:
+        self._max_cost = options.budget.cost
+        if self._max_cost is not None:
             _check_prices(judges)
         self._arena, self._lineup, self._judges = arena, lineup, tuple(judges)
-        self._arenas, self._prompts = arenas, prompts
-        self._listener = listener
-        self._max_cost = max_cost
-        self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
+        self._arenas, self._prompts = arenas, PromptFolder()
+        self._listener = options.listener
+        self._spending = BudgetStop(msgspec.structs.replace(options.budget, cost=None))
         """Tokens and seconds of this command. Dollars are counted over the whole arena."""
-        self._failures = FailureCount(fail_after, "judgements")
-        self._slots = asyncio.Semaphore(max(1, concurrency))
-        self._at_once = max(1, concurrency)
+        self._failures = FailureCount(options.fail_after, "judgements")
+        self._at_once = max(1, options.at_once)
+        self._slots = asyncio.Semaphore(self._at_once)
         self._number = arenas.add(arena)
         stored = arenas.judgements(self._number)
         self._known = {judgement.key: judgement for judgement in stored if "!" not in judgement.outcomes}

@@ -262,7 +262,6 @@ class _Assertions:
                 [[_parts_of(values, question.id) for question in questions] for values in columns],
                 [term.factor for term in condition.terms],
                 questions,
-                described(self.scorer),
                 self.seed,
                 constant=condition.constant,
                 level=condition.level or 0.95,

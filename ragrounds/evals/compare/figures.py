@@ -292,12 +292,10 @@ def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scor
     if not scored:
         return Figure(n=0, missing=missing)
     parts = [known.parts[question.id] for question in scored]
-    estimate = ratio_estimate([parts], [1.0], scored, scorer, seed)
+    estimate = ratio_estimate([parts], [1.0], scored, seed)
     everything = [replace(question, benchmark="", cluster="") for question in scored]
-    pooled = ratio_estimate([parts], [1.0], everything, scorer, seed, resamples=0)
-    best_case = ratio_estimate(
-        [[known.best[question.id] for question in scored]], [1.0], scored, scorer, seed, resamples=0
-    )
+    pooled = ratio_estimate([parts], [1.0], everything, seed, resamples=0)
+    best_case = ratio_estimate([[known.best[question.id] for question in scored]], [1.0], scored, seed, resamples=0)
     return Figure(
         value=estimate.value if estimate else None,
         n=len(scored),
@@ -321,7 +319,7 @@ def _ratio_pair(
     if not shared_questions:
         return PairedFigure(n=0)
     columns = [[side.parts[question.id] for question in shared_questions] for side in (first_values, second_values)]
-    estimate = ratio_estimate(columns, [-1.0, 1.0], shared_questions, scorer, seed)
+    estimate = ratio_estimate(columns, [-1.0, 1.0], shared_questions, seed)
     if estimate is None:
         return PairedFigure(n=len(shared_questions))
     return PairedFigure(difference=estimate.value, low=estimate.low, high=estimate.high, n=len(shared_questions))
@@ -331,7 +329,6 @@ def ratio_estimate(
     columns: Sequence[Sequence[Parts]],
     factors: Sequence[float],
     questions: Sequence[Question],
-    scorer: ScorerRecord,
     seed: int,
     *,
     constant: float = 0.0,
@@ -345,7 +342,6 @@ def ratio_estimate(
         columns: for each ratio, the parts of every question.
         factors: one factor for each column.
         questions: questions of these parts.
-        scorer: scorer, which says whether datasets are pooled.
         seed: seed of the bootstrap.
         constant: constant to add.
         level: level of the interval.

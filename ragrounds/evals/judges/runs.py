@@ -43,8 +43,31 @@ T = TypeVar("T", bound=Struct)
 INTERRUPTED = "judging was interrupted"
 Key = tuple[int, int, int]
 """Indices of a run, of its attempt, and of a judge."""
-NO_LIMIT = Budget()
 NEVER_FAILING = FailureLimit()
+
+
+class JudgeLimits(Struct, frozen=True, kw_only=True):
+    """Limits of judging in one command."""
+
+    budget: Budget = Budget()
+    fail_after: FailureLimit = NEVER_FAILING
+    """Number of judgements of a judge that may fail."""
+    at_once: int = 16
+    """Number of calls in flight."""
+
+
+class JudgingOptions(JudgeLimits, frozen=True, kw_only=True):
+    """Options of :func:`judge_runs`."""
+
+    wanted: Callable[[Attempt], bool] = lambda attempt: True
+    """Function that selects the attempts to judge."""
+    done: Callable[[JudgedAnswer], None] = lambda answer: None
+    """Called with every judged answer."""
+    probing: Probing | None = None
+    """Probes of each judge on each run; the scores of a judge that fails are withheld. ``None`` for no probes."""
+
+
+DEFAULTS = JudgingOptions()
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
@@ -75,25 +98,18 @@ async def judge_runs(
     judges: Sequence[Model],
     journal: Journal,
     prompts: Prompts,
-    *,
-    budget: Budget = NO_LIMIT,
-    fail_after: FailureLimit = NEVER_FAILING,
-    at_once: int = 16,
-    wanted: Callable[[Attempt], bool] = lambda attempt: True,
-    done: Callable[[JudgedAnswer], None] = lambda answer: None,
-    probing: Probing | None = None,
+    options: JudgingOptions = DEFAULTS,
 ) -> JudgedRuns:
-    """Judge the `wanted` attempts of these runs, by one judge or the majority of several, and write the scores.
+    """Judge the attempts of these runs, by one judge or the majority of several, and write the scores.
 
     Judging again replaces the scores and pays only for new calls. A judge without any verdict replaces nothing. No
-    further question is started if the judgements fail as `fail_after` defines, or if none of a judge's first replies
-    can be read. With `probing`, each judge is probed on each run, and the scores of a judge that fails are withheld.
+    further question is started if too many judgements fail, or if none of a judge's first replies can be read.
 
     Raises:
         UserError: the runs are on different questions, or a run is given twice; the judges cannot be a panel.
         ragrounds.base.errors.StopRun: a judge cannot be asked, or Ctrl-C was pressed twice. Only calls are written.
     """
-    unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
+    unreadable = UnreadableReplies(patient=options.fail_after == NEVER_FAILING)
     by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
     has_labels = isinstance(by, LabelJudge) or hasattr(by, "verifier")  # otherwise its verdicts are numbers
     panel = as_panel(by, judges) if len(judges) > 1 else None
@@ -104,7 +120,7 @@ async def judge_runs(
     def position(attempt: Attempt) -> tuple[int, int]:
         return question_indices[attempt.question_id], attempt.epoch
 
-    attempts_by_run = [sorted(filter(wanted, store.attempts(run)), key=position) for run in runs]
+    attempts_by_run = [sorted(filter(options.wanted, store.attempts(run)), key=position) for run in runs]
     paying_journals = [
         PayingJournal(journal, payer := judging_payer(run), store.graded(run), store.recalled(payer)) for run in runs
     ]
@@ -119,17 +135,19 @@ async def judge_runs(
     order = sorted(tasks, key=lambda key: (position(tasks[key].attempt), key))
     interrupts: list[BaseException] = []
     admission = BudgetAdmission(
-        BudgetStop(budget),
-        FailureCount(fail_after, "judgements"),
+        BudgetStop(options.budget),
+        FailureCount(options.fail_after, "judgements"),
         unreadable if has_labels else None,
         {run.id: paying_journals[run_index] for run_index, run in enumerate(runs)},
         interrupts,
     )
     with interruptible(interrupts):
         try:
-            answer_by_key = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
-            probes = probes_of(by.method) if probing and isinstance(by, LabelJudge) else None
-            probe_arguments = (store, runs, by, tasks, answer_by_key, probing, prompts, at_once, admission)
+            answer_by_key = await _judged(by, {key: tasks[key] for key in order}, prompts, admission, options)
+            probes = probes_of(by.method) if options.probing and isinstance(by, LabelJudge) else None
+            probe_arguments = (
+                store, runs, by, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
+            )  # fmt: skip
             probed = await probes.probe_runs(*probe_arguments) if probes else {}
         except asyncio.CancelledError:
             if not interrupts:  # not by our own second Ctrl-C
@@ -206,20 +224,19 @@ async def _judged(
     attempt_judge: AttemptJudge,
     tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,
-    at_once: int,
     admission: BudgetAdmission,
-    done: Callable[[JudgedAnswer], None],
+    options: JudgingOptions,
 ) -> dict[Key, JudgedAnswer]:
     """Return the judged answers to the admitted questions, and those that the journal can answer alone."""
 
     def judged_one(task: JudgeTask, answer: JudgedAnswer) -> None:
         """Count the calls of an answer and report it."""
         admission.judged(task, answer)
-        done(answer)
+        options.done(answer)
 
     task_list = list(tasks.values())
     answers = await judge_tasks(
-        attempt_judge, task_list, prompts, at_once=at_once, admits=admission.admits, done=judged_one
+        attempt_judge, task_list, prompts, at_once=options.at_once, admits=admission.admits, done=judged_one
     )
     answer_by_key = {key: answer for key, answer in zip(tasks, answers, strict=True) if answer is not None}
     if admission.silent:  # no score will be written, so recorded answers are of no use

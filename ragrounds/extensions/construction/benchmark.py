@@ -109,31 +109,36 @@ class JudgedItem(Struct, frozen=True, kw_only=True):
     faults: list[Dropped]
 
 
+class JudgedForm(Struct, frozen=True, kw_only=True):
+    """Form and description of a benchmark of judged queries."""
+
+    family: str
+    title: str
+    built_by: str
+    drop_reason: str
+    """Reason why queries without a positive are dropped."""
+    following: str
+    """Command to try after the evaluation of a retriever."""
+    files: Callable[[Sequence[JudgedQuery], Corpus], dict[str, Lines]]
+    """Function from queries and corpus to the files."""
+
+
 def _judged_product(
     items: Sequence[JudgedItem],
     corpus: Corpus,
     settings: SetSettings,
-    *,
-    family: str,
-    title: str,
-    built_by: str,
-    drop_reason: str,
-    form: Callable[[Sequence[JudgedQuery], Corpus], dict[str, Lines]],
+    form: JudgedForm,
     figures: JsonObject,
     notes: Sequence[str],
-    following: Sequence[str],
 ) -> Product:
-    """Return the product of queries with a positive, and of the corpus without ambiguous documents.
-
-    `drop_reason` is the reason why queries without a positive are dropped.
-    """
+    """Return the product of queries with a positive, and of the corpus without ambiguous documents."""
     queries = refined([judged_item.query for judged_item in items if judged_item.query.positives])
     dropped = [drop for judged_item in items for drop in judged_item.faults]
     for judged_item in items:
         if not judged_item.query.positives:
             counts = Counter(row["fate"] for row in judged_item.rows)
             detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
-            dropped.append(Dropped(id=judged_item.query.id, stage=VERIFY, reason=drop_reason, detail=detail))
+            dropped.append(Dropped(id=judged_item.query.id, stage=VERIFY, reason=form.drop_reason, detail=detail))
     files: dict[str, Lines] = {}
     if queries:
         labels = [
@@ -143,17 +148,19 @@ def _judged_product(
             for id in ids
         ]
         sheet, agreed, sheet_notes = settings.experts(labels, {query.id: query.text for query in queries}, corpus)
-        files, figures, notes = {**form(queries, corpus), **sheet}, {**figures, **agreed}, [*notes, *sheet_notes]
+        files, figures, notes = {**form.files(queries, corpus), **sheet}, {**figures, **agreed}, [*notes, *sheet_notes]
     if rows := [row for judged_item in items for row in judged_item.rows]:
         files[GRADES] = json_lines(rows)
     return Product(
-        benchmark=settings.card(family, title, len(queries), f"Built by {built_by}; card.json says how."),
+        benchmark=settings.card(
+            form.family, form.title, len(queries), f"Built by {form.built_by}; card.json says how."
+        ),
         files=files,
         stage=VERIFY,
         dropped=tuple(dropped),
         figures=figures,
         notes=tuple(notes),
-        following=(RETRIEVE.format(family=family), *following),
+        following=(RETRIEVE.format(family=form.family), form.following),
     )
 
 
@@ -196,19 +203,15 @@ def mining_product(
         f"{counts['graded']:,} documents were graded: {counts['positive']:,} positive, {counts['negative']:,} "
         f"negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} without a grade{reasons_text}."
     )
-    return _judged_product(
-        items,
-        corpus,
-        settings,
+    form = JudgedForm(
         family="r2med",
         title="retrieval mined by relevance",
         built_by="relevance-mining (R2MED's construction)",
         drop_reason="no verified positive",
-        form=judged_r2med,
-        figures={"documents": counts},
-        notes=[note],
-        following=[f"ragrounds data add r2med/{quote(settings.name)} {{out}}"],
+        following=f"ragrounds data add r2med/{quote(settings.name)} {{out}}",
+        files=judged_r2med,
     )
+    return _judged_product(items, corpus, settings, form, {"documents": counts}, [note])
 
 
 def consensus_product(
@@ -249,7 +252,7 @@ def consensus_product(
     agreement = consensus(models, pairs, relevant)
     query_texts = {judged_item.query.id: judged_item.query.text for judged_item in items}
 
-    def form(queries: Sequence[JudgedQuery], corpus: Corpus) -> dict[str, Lines]:
+    def set_files(queries: Sequence[JudgedQuery], corpus: Corpus) -> dict[str, Lines]:
         """Return the files of the sets. The similarity set has the pairs that all models put into one class."""
         rows = [row for judged_item in items for row in judged_item.rows if row["fate"] in ("positive", "negative")]
         texts = {id: titled(passage) for id, passage in corpus.some({row["document"] for row in rows}).items()}
@@ -262,19 +265,15 @@ def consensus_product(
             files["sets/sts.jsonl"] = json_lines(graded_pairs)
         return judged_beir(queries, corpus) | files
 
-    return _judged_product(
-        items,
-        corpus,
-        settings,
+    form = JudgedForm(
         family="beir",
         title="retrieval labelled by consensus",
         built_by="consensus-labels (CMedTEB's construction)",
         drop_reason="no passage that all models find relevant",
-        form=form,
-        figures={"consensus": agreement},
-        notes=[_consensus_note(agreement)],
-        following=["ragrounds retrieve --benchmark rerank:{out}/sets/rerank.jsonl --retriever bm25"],
+        following="ragrounds retrieve --benchmark rerank:{out}/sets/rerank.jsonl --retriever bm25",
+        files=set_files,
     )
+    return _judged_product(items, corpus, settings, form, {"consensus": agreement}, [_consensus_note(agreement)])
 
 
 def _consensus_note(agreement: Consensus) -> str:

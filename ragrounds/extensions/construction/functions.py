@@ -22,15 +22,19 @@ from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import met_servers, server_defaults
 from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
 from ragrounds.base.contracts import Searcher
+from ragrounds.base.records import FINAL, Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Value
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker
+from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import calls
 from ragrounds.extensions.construction.card import BuiltCard, count, provenance, stage_count
 from ragrounds.extensions.construction.files import (
     FILE,
@@ -44,7 +48,7 @@ from ragrounds.extensions.construction.files import (
 )
 from ragrounds.extensions.construction.items import ItemSet
 from ragrounds.extensions.construction.outcome import KeptScorer
-from ragrounds.extensions.construction.pipeline import Pipeline, plan_build, results
+from ragrounds.extensions.construction.pipeline import Pipeline, results
 from ragrounds.ui.text import number_of, safe
 
 
@@ -145,20 +149,7 @@ def build(
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
     with open_store(effective_settings) as store, ExitStack() as resources:
-        planned = plan_build(
-            store,
-            pipeline,
-            items,
-            parameters=prepared.parameters,
-            model=prepared.model or execution.model or effective_settings.model,
-            models=prepared.models,
-            searcher=prepared.searcher,
-            prices=user_prices(effective_settings),
-            defaults=server_defaults(execution.base_url, execution.alias, effective_settings),
-            new=execution.new,
-            fresh=execution.journal == "fresh",
-            meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
-        )
+        planned = _planned_run(store, prepared, execution, effective_settings)
         model_names = ", ".join(sorted({model.spec for model in planned.models.values()}))
         work_text = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
         observer.message(f"{planned.run.id}: {work_text}, {safe(model_names)}")
@@ -211,3 +202,37 @@ def build(
         made=recorded.made,
         reused=recorded.reused,
     )
+
+
+def _planned_run(store: Store, prepared: PreparedBuild, execution: BuildExecution, settings: Settings) -> PlannedRun:
+    """Resume or start the run of a prepared pipeline.
+
+    With the journal mode ``fresh``, every item is processed again in a new run; an interrupted fresh run is resumed.
+
+    Raises:
+        UserError: no model, or one that cannot be opened.
+    """
+    agent, searcher = prepared.pipeline.agent(prepared.parameters, prepared.models), prepared.searcher
+    model, prices = prepared.model or execution.model or settings.model, user_prices(settings)
+    defaults = server_defaults(execution.base_url, execution.alias, settings)
+    models = model_texts(agent, model, defaults).values()
+    servers = met_servers(store, models, execution.server_changed, execution.journal)
+    opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
+    items, run_ids = prepared.item_set.items, {run.id for run in store.runs()}
+    run = find_or_start_run(store, items, opened_agent, 1, new=execution.new, servers=servers.facts)
+    if execution.journal == "fresh" and run.id in run_ids and not _is_fresh_run(store, run):
+        run = find_or_start_run(store, items, opened_agent, 1, new=True, servers=servers.facts)
+    return PlannedRun(run, agent, opened_agent.models, searcher, prices)
+
+
+def _is_fresh_run(store: Store, run: Run) -> bool:
+    """Return True if an unfinished run, or one with failed items, has only answers that were made and paid
+    for in it.
+    """
+    attempts = list(store.attempts(run))
+    if sum(attempt.status in FINAL for attempt in attempts) >= run.count:
+        return False
+    has_predecessor = any(
+        other.fingerprint == run.fingerprint and other.created < run.created for other in store.runs()
+    )
+    return has_predecessor or not any(call.cached for attempt in attempts for call in calls(attempt.events))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
 
 from ragrounds.agents.agent import Agent, Card
-from ragrounds.base.contracts import Searcher
-from ragrounds.base.records import FINAL, Attempt, Gold, Question, Run
+from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.base.specs import Spec, Value
-from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
-from ragrounds.evals.engine.servers import MetServers
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import calls
 from ragrounds.extensions.construction.items import ItemSet
 from ragrounds.extensions.construction.outcome import JsonObject, Outcome, read_outcome
-from ragrounds.models.prices import Price
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
@@ -67,52 +62,6 @@ class ItemResult(Struct, frozen=True, kw_only=True):
     def product(self) -> JsonObject:
         """Product of the pipeline for the item; empty if it was not kept."""
         return self.outcome.product if self.outcome else {}
-
-
-def plan_build(
-    store: Store,
-    pipeline: Pipeline,
-    item_set: ItemSet,
-    *,
-    parameters: Mapping[str, Value],
-    model: str | None,
-    models: Mapping[str, str],
-    searcher: Searcher | None,
-    prices: Mapping[str, Price],
-    defaults: Mapping[str, Value | None],
-    new: bool,
-    fresh: bool,
-    meet: Callable[[Iterable[str]], MetServers],
-) -> PlannedRun:
-    """Resume or start the run of this pipeline on these items.
-
-    `models` are those of named roles, `model` is for all others. `meet` probes the servers of models, given the models'
-    texts. With `fresh`, every item is processed again in a new run; an interrupted fresh run is resumed.
-
-    Raises:
-        UserError: no model, or one that cannot be opened.
-    """
-    agent = pipeline.agent(parameters, models)
-    servers = meet(model_texts(agent, model, defaults).values())
-    opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
-    run_ids = {run.id for run in store.runs()}
-    run = find_or_start_run(store, item_set.items, opened_agent, 1, new=new, servers=servers.facts)
-    if fresh and run.id in run_ids and not _is_fresh_run(store, run):
-        run = find_or_start_run(store, item_set.items, opened_agent, 1, new=True, servers=servers.facts)
-    return PlannedRun(run, agent, opened_agent.models, searcher, prices)
-
-
-def _is_fresh_run(store: Store, run: Run) -> bool:
-    """Return True if an unfinished run, or one with failed items, has only answers that were made and paid
-    for in it.
-    """
-    attempts = list(store.attempts(run))
-    if sum(attempt.status in FINAL for attempt in attempts) >= run.count:
-        return False
-    has_predecessor = any(
-        other.fingerprint == run.fingerprint and other.created < run.created for other in store.runs()
-    )
-    return has_predecessor or not any(call.cached for attempt in attempts for call in calls(attempt.events))
 
 
 def results(store: Store, run: Run, item_set: ItemSet, ended: str = "") -> list[ItemResult]:

@@ -124,7 +124,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         # Relative paths of its options begin where the run began.
         folder = run_options.folder if Path(run_options.folder).is_dir() else "."
         for limit in _sample_sizes(given, counts[run.id]):
-            change = partial(_plan_changes, [*floors, *changes], given, limit, request, resolved_settings)
+            change = partial(_plan_changes, [*floors, *changes], given, limit, request)
             with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
                 finish(replay.carry_out())
             if given.until is not None and _is_decided(given.until, changes, run, given, resolved_settings):
@@ -186,7 +186,6 @@ def _plan_changes(
     options: CounterfactualArguments,
     limit: int,
     request: RunArguments,
-    settings: Settings,
     store: Store,
     planned_runs: Sequence[PlannedRun],
     loaded: Benchmark,
@@ -201,7 +200,7 @@ def _plan_changes(
     passages_by_id = {id: search.passages for id, search in passages_by_question.items()}
     if makes_own_calls:
         _check_foreign(run, changes, any(search_counts.values()))
-    recipe = recipe_of(request, loaded, settings)
+    recipe = recipe_of(request, loaded, request.used_settings)
     questions = drawn(loaded.questions, options.seed)[:limit]
     if options.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
         raise UserError(

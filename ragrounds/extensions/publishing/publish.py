@@ -50,7 +50,7 @@ from ragrounds.extensions.publishing.published_traces import TextMode, published
 from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
 from ragrounds.extensions.studies.page import study_page
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from ragrounds.ui.text import number_of, size
 
@@ -296,7 +296,8 @@ class _Writer:
         if self._mode == "licensed":
             self._withheld |= {licence.dataset: licence for licence in ranking.licences if licence.dataset not in free}
         links = [_BOARD_LINK, *attempt_links(attempts)]
-        parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed, links=links)
+        options = PageOptions(attempts=False, seed=self._seed, links=links)
+        parts = report_page(self._store, ranking.runs, ranking.comparison, options)
         self.write(page, parts)
         return BoardRanking(ranking=ranking, page=page, attempts=attempts, free=free)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.extensions.training.libraries import torch
-from ragrounds.extensions.training.spec import Stage
+from ragrounds.extensions.training.spec import Stage, Training
 from ragrounds.tools.index.collection_builder import disk_error
 
 if TYPE_CHECKING:
@@ -60,17 +60,22 @@ _SORTED_BATCHES = 50
 Loss = Callable[[npt.NDArray[np.intp]], "Tensor"]
 
 
+class Objective(NamedTuple):
+    """Loss of a stage, and the lengths of its examples."""
+
+    loss: Loss
+    """Function from the positions of a batch's examples to their loss."""
+    lengths: Sequence[int]
+    """Length of every example, in any unit. Examples of similar length are put in one batch, to reduce padding."""
+
+
 def train(
     name: str,
     stage: Stage,
     modules: Sequence[Module],
-    loss: Loss,
-    lengths: Sequence[int],
+    objective: Objective,
     folder: Path,
-    *,
-    seed: int,
-    device: str,
-    precision: str = "fp32",
+    training: Training,
     progress: Callable[[TrainingStep], None] = lambda step: None,
 ) -> StageCost:
     """Train the parameters in `modules` that require a gradient, from the checkpoint in `folder` if it exists.
@@ -81,16 +86,12 @@ def train(
         name: Name for the display.
         stage: Settings.
         modules: Encoders; those of their parameters that require a gradient are trained and checkpointed.
-        loss: Loss of a batch, given the examples' positions.
-        lengths: Length of every example, in any unit: examples of similar length are put in one batch, to reduce
-            padding.
+        objective: Loss, and lengths of the examples.
         folder: Folder of the checkpoint.
-        seed: Seed of the order and of dropout.
-        device: Device, as torch names it.
-        precision: ``bf16``: forward passes under autocast.
+        training: Seed of the order and of dropout, device and precision.
         progress: Called after every step.
     """
-
+    loss, lengths, seed = objective.loss, objective.lengths, training.seed
     used = min(stage.limit or len(lengths), len(lengths))
     batch = min(stage.batch, used)
     per_epoch = max(used // (batch * stage.accumulate), 1)
@@ -121,7 +122,7 @@ def train(
             group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
         total = 0.0
         for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, example_lengths, used, seed):
-            with autocast(device, precision):
+            with autocast(training.device, training.precision):
                 value = loss(part) / stage.accumulate
             value.backward()  # type: ignore[no-untyped-call, unused-ignore]
             total += float(value.detach())

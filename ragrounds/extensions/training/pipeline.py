@@ -31,7 +31,7 @@ from ragrounds.extensions.training.encoders import (
     without_lora,
 )
 from ragrounds.extensions.training.libraries import torch
-from ragrounds.extensions.training.loop import Loss, StageCost, TrainingStep, drop_checkpoint, train
+from ragrounds.extensions.training.loop import Objective, StageCost, TrainingStep, drop_checkpoint, train
 from ragrounds.extensions.training.losses import (
     GradientEncoder,
     alignment_loss,
@@ -224,19 +224,16 @@ class TrainingRun:
         if document is not None:
             self._adapt(document)
         modules = [encoder for encoder in (query, document) if encoder is not None]
-        loss, lengths = self._loss(state, stage, name, query, document)
+        objective = self._loss(state, stage, name, query, document)
         lengths_before = [set_length(encoder, stage.length) for encoder in modules]
         spent = train(
             name,
             stage,
             modules,
-            loss,
-            lengths,
+            objective,
             folder,
-            seed=self.training.seed,
-            device=self.training.device,
-            precision=self.training.precision,
-            progress=self._listeners.step,
+            self.training,
+            self._listeners.step,
         )
         for encoder, length in zip(modules, lengths_before, strict=True):
             set_length(encoder, length)
@@ -246,7 +243,9 @@ class TrainingRun:
             if self.training.document.lora:
                 without_lora(document)
             save_encoder(document, folder / "document")
-        done = _StageRecord(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
+        done = _StageRecord(
+            name=name, stage=stage, examples=len(objective.lengths), counts=self.material.counts, spent=spent
+        )
         write_whole(folder / "stage.json", msgspec.json.format(msgspec.json.encode(done), indent=2))
         drop_checkpoint(folder)
 
@@ -257,7 +256,7 @@ class TrainingRun:
         name: str,
         query: SentenceTransformer | None,
         document: SentenceTransformer | None,
-    ) -> tuple[Loss, list[int]]:
+    ) -> Objective:
         """Return the stage's loss, and the examples' lengths."""
         training, frozen = self.training, self.frozen(state)
         if stage.kind == "align" and query is not None:
@@ -267,17 +266,17 @@ class TrainingRun:
             else:
                 queries = self.material.texts
                 targets = frozen(queries)
-            return alignment_loss(training, stage, query, queries, targets), [len(text) for text in queries]
+            return Objective(alignment_loss(training, stage, query, queries, targets), [len(text) for text in queries])
         examples = with_negatives(self.material.examples, stage, name)
         lengths = [len(example.positive) for example in examples]
         if stage.kind == "distil" and query is not None:
-            return distillation_loss(training, stage, query, examples, frozen), lengths
+            return Objective(distillation_loss(training, stage, query, examples, frozen), lengths)
         query_encoder, document_encoder = query or document, document or query
         prefixes = training.query.prefix, training.document.prefix
         if query_encoder is None or document_encoder is None:
             raise AssertionError("a stage trains an encoder")
         encode = GradientEncoder(query_encoder, prefixes[0]), GradientEncoder(document_encoder, prefixes[1])
-        return ranking_loss(stage, encode[0], encode[1], query_encoder, examples), lengths
+        return Objective(ranking_loss(stage, encode[0], encode[1], query_encoder, examples), lengths)
 
     def _adapt(self, document: SentenceTransformer) -> None:
 

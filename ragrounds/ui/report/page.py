@@ -6,6 +6,8 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from ragrounds.base.records import Run
 from ragrounds.base.redaction import Redactor
 from ragrounds.evals.analyses.analysis import AnalysisOptions
@@ -42,21 +44,35 @@ from ragrounds.ui.theme import theme_style
 from ragrounds.version import __version__
 
 
+class PageOptions(Struct, frozen=True, kw_only=True):
+    """Contents of a report page."""
+
+    title: str = ""
+    scorers: Sequence[str] = ()
+    """Scorers to show; empty: the same as in the terminal."""
+    attempts: bool = True
+    """True to include every attempt with its steps."""
+    beside: str = ""
+    """Address of another page with the attempts, if this page has none."""
+    brief: bool = False
+    """True for the conclusion, the table and the frontier alone, for one sheet of paper."""
+    analyses: Sequence[str] = ()
+    """Names of analyses to make and show."""
+    severity: str = ""
+    """File with the costs of wrong and missing answers, for analyses."""
+    seed: int = 0
+    """Seed of the bootstraps of analyses and verdicts."""
+    links: Sequence[tuple[str, str]] = ()
+    """Label and relative address of other pages, at the beginning of the navigation."""
+    on_progress: Callable[[int], None] | None = None
+    """Called with the number of attempts written so far."""
+
+
+DEFAULTS = PageOptions()
+
+
 def report_page(
-    store: Store,
-    runs: Sequence[Run],
-    comparison: Comparison,
-    *,
-    title: str = "",
-    scorers: Sequence[str] = (),
-    attempts: bool = True,
-    beside: str = "",
-    brief: bool = False,
-    analyses: Sequence[str] = (),
-    severity: str = "",
-    seed: int = 0,
-    links: Sequence[tuple[str, str]] = (),
-    on_progress: Callable[[int], None] | None = None,
+    store: Store, runs: Sequence[Run], comparison: Comparison, options: PageOptions = DEFAULTS
 ) -> Iterator[str]:
     """Yield the report as one HTML page, part by part.
 
@@ -66,24 +82,15 @@ def report_page(
         store: store of the runs.
         runs: runs of the comparison, in its order.
         comparison: figures of the runs.
-        title: title of the page.
-        scorers: scorers to show; empty: the same as in the terminal.
-        attempts: True to include every attempt with its steps.
-        beside: address of another page with the attempts, if this page has none.
-        brief: True for the conclusion, the table and the frontier alone, for one sheet of paper.
-        analyses: names of analyses to make and show.
-        severity: file with the costs of wrong and missing answers, for analyses.
-        seed: seed of the bootstraps of analyses and verdicts.
-        links: label and relative address of other pages, at the beginning of the navigation.
-        on_progress: called with the number of attempts written so far.
+        options: contents of the page.
     """
-    hide = Redactor()
+    hide, scorers, brief, seed = Redactor(), options.scorers, options.brief, options.seed
     scorer_names = [
         scorer_table.scorer
         for table, more_tables in comparison.shown(scorers)
         for scorer_table in (table, *more_tables)
     ]
-    attempts = attempts and not brief
+    attempts = options.attempts and not brief
     script = page_script(attempts=attempts)
     names = agent_names(comparison)
     summary = abstract(store, runs, comparison, scorers)
@@ -95,12 +102,13 @@ def report_page(
         parts["Notes"] = sections.limitations_section((), notes)
     else:
         behaviour = figure(hop_profile(store, runs, names, seed))
-        options = AnalysisOptions(scorer=next(iter(scorer_names), ""), severity=severity, seed=seed)
-        behaviour += sections.analyses_section(store, runs, analyses, options, names)
+        scorer = next(iter(scorer_names), "")
+        analysis_options = AnalysisOptions(scorer=scorer, severity=options.severity, seed=seed)
+        behaviour += sections.analyses_section(store, runs, options.analyses, analysis_options, names)
         judges = {run.id: tuple(store.judges(run)) for run in runs}
         limits = limitation_sentences(store, runs, comparison, scorers, names)
         parts |= {
-            "Results": _results(store, runs, comparison, scorers, names, "" if attempts else beside or None),
+            "Results": _results(store, runs, comparison, scorers, names, "" if attempts else options.beside or None),
             "Behaviour": behaviour,
             "Judges": tables_and_remarks(verdict_parts(store, runs, seed, names)),
             "Arena": tables_and_remarks(played_arenas(store, runs, names)),
@@ -110,10 +118,10 @@ def report_page(
             "Fingerprints": sections.fingerprint_section(runs, hide, names),
         }
     sections_by_name = {name: body for name, body in parts.items() if body}
-    heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
-    if len(runs) == 1 and not title:
+    heading = options.title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
+    if len(runs) == 1 and not options.title:
         heading = f"{names[runs[0].id]} on {comparison.benchmark}"
-    to = [*links, *([("Attempts", beside)] if beside else [])]
+    to = [*options.links, *([("Attempts", options.beside)] if options.beside else [])]
     models = dict.fromkeys(model for system in summary.systems for model in system.models)
     model_words = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
     subtitle = " · ".join(filter(None, (summary.title, model_words, days(summary.systems).removeprefix("on "))))
@@ -129,7 +137,7 @@ def report_page(
     for name, body in sections_by_name.items():
         yield section(name, hide(body))
     if attempts:
-        yield from _attempts(store, runs, comparison, hide, on_progress)
+        yield from _attempts(store, runs, comparison, hide, options.on_progress)
     yield f"</main>\n<script>{script}</script>\n</body></html>\n"
 
 

@@ -15,7 +15,7 @@ from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.studies import printed
 from ragrounds.extensions.studies.study import open_study
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from tests.compare.making import add_run, questions
 
 GPT4 = "openai:gpt-4-32k-0613"
@@ -23,7 +23,7 @@ DATASETS = ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")
 
 
 def table_1(store: Store, runs: list[Run]) -> str:
-    page = "".join(report_page(store, runs, compare(store, runs, common=len(runs) > 1), attempts=False))
+    page = "".join(report_page(store, runs, compare(store, runs, common=len(runs) > 1), PageOptions(attempts=False)))
     return re.sub(r"<wbr>|</?span[^>]*>", "", page[page.index('id="abstract"') :].partition("</section>")[0])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def written(tmp_path, store):
     def write(runs, **more):
         path = tmp_path / "report.html"
         comparison = compare(store, runs, group_by=more.pop("group_by", ()))
-        path.write_text("".join(report_page(store, runs, comparison, **more)), encoding="utf-8")
+        path.write_text("".join(report_page(store, runs, comparison, PageOptions(**more))), encoding="utf-8")
         return path
 
     return write

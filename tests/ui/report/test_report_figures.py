@@ -10,7 +10,7 @@ from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from tests.compare.making import add_run, questions
 from tests.ui.report.figures import figures, sheets, shows
 from tests.ui.report.making import traced_events
@@ -68,7 +68,7 @@ def test_every_figure_is_that_of_compare_json(store, kind):
     runs = kind(store)
     made = compare(store, runs, group_by=["subject"] if kind is searching else ())
     compared = json.loads(msgspec.json.encode(made))
-    page = "".join(report_page(store, runs, made, attempts=False))
+    page = "".join(report_page(store, runs, made, PageOptions(attempts=False)))
     found = list(figures(compared, page, agent_names(made)))
     wrong = [one for one in found if not shows(*one[1:])]
     assert not wrong
@@ -84,7 +84,7 @@ def test_a_figure_that_is_not_there_is_found_out(store):
     runs = searching(store)
     made = compare(store, runs)
     compared = json.loads(msgspec.json.encode(made))
-    page = "".join(report_page(store, runs, made, attempts=False))
+    page = "".join(report_page(store, runs, made, PageOptions(attempts=False)))
     compared["tables"][0]["pairs"][0]["tests"]["difference"] += 0.001
     (wrong,) = [one for one in figures(compared, page, agent_names(made)) if not shows(*one[1:])]
     assert wrong[0].endswith(" difference")

@@ -8,14 +8,14 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from tests.arena.staging import Stage, by_strength, stage
 from tests.compare.making import add_run, questions
 from tests.judges.doubles import Scripted
 
 
 def page(store, runs, **more):
-    return "".join(report_page(store, runs, compare(store, runs), **more))
+    return "".join(report_page(store, runs, compare(store, runs), PageOptions(**more)))
 
 
 def texts(page, section):

@@ -19,7 +19,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.report.page import report_page
+from ragrounds.ui.report.page import PageOptions, report_page
 from ragrounds.ui.tables.comparison_words import judge_phrase, verdict_lines
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
 from tests.judges.doubles import Scripted
@@ -51,7 +51,7 @@ def judged(home, *judges, grader=None):
 def shown(home, **more):
     with Store(home) as store:
         runs = [store.run("direct")]
-        page = "".join(report_page(store, runs, compare(store, runs), attempts=False, **more))
+        page = "".join(report_page(store, runs, compare(store, runs), PageOptions(attempts=False, **more)))
     body = page.partition('<section id="judges">')[2].partition("</section>")[0]
     rows = [
         [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
@@ -109,7 +109,7 @@ def test_the_judge_behind_the_scores_is_named_and_no_other(home):
     judged(home, says("strict"))
     with Store(home) as store:
         runs = [store.run("direct")]
-        page = unescape("".join(report_page(store, runs, compare(store, runs), attempts=False)))
+        page = unescape("".join(report_page(store, runs, compare(store, runs), PageOptions(attempts=False))))
     methods_said = page.partition('<section id="methods">')[2].partition("</section>")[0]
     assert "under equivalent were given by test:<b>strict</b>." in methods_said
     others = methods_said.partition("without a part in these scores: ")[2].partition(".")[0]
