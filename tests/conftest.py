@@ -165,6 +165,23 @@ def cli(home: Path, tmp_path: Path) -> Cli:
     """Run the command line in a process of its own, from another folder than the repository."""
 
     def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ragrounds", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    return run
+
+
+@pytest.fixture
+def forked_cli(home: Path, tmp_path: Path) -> Cli:
+    """Run the command line in a forked process (`tests/forked.py`): cheaper than `cli`, without its start."""
+
+    def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ragrounds", *arguments]
         return run_python(command, timeout, cwd=tmp_path, env={**os.environ, **environment})
 

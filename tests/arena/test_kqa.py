@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import ForkedPython, run_python
 from tests.recorded import known_calls
 from tests.servers.process import ROOT, Running
 
@@ -27,7 +26,7 @@ RUNNER = [sys.executable, "-m", "ragrounds"]
 @contextlib.contextmanager
 def judge_server(questions: Path, latency: float = 0.0) -> Iterator[Running]:
     command = [sys.executable, "-m", "tests.servers.judge_server", "--questions", str(questions)]
-    process = ForkedPython([*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield Running(process, int(process.stdout.readline()))
@@ -44,7 +43,7 @@ def questions(data: Path) -> Path:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    done = run_python([*RUNNER, *arguments], env=environment)
+    done = subprocess.run([*RUNNER, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -88,7 +87,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
         command = playing(runs, "--base-url", server.url)
         environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
         for kill in (1, 2):
-            process = ForkedPython(
+            process = subprocess.Popen(
                 [*RUNNER, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             )
             goal = server.stats()["answered"] + 40

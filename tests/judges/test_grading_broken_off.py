@@ -121,7 +121,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
+def test_ctrl_c_on_the_command_line(forked_cli, home, tmp_path, times, how):
     home.mkdir()
     (home / "prices.toml").write_text('["openai:grader"]\ninput = 1000\noutput = 1000\n')
     with Store(home) as store:
@@ -138,7 +138,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
             assert "8 answers not judged" in told
         else:
             assert len(told.splitlines()) == 2, told  # one for each
-        done = cli(*arguments, "--base-url", server.url, "--json")
+        done = forked_cli(*arguments, "--base-url", server.url, "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)["graded"]
         assert (found["calls"], found["missing"], found["left"]) == (COUNT, 0, 0)

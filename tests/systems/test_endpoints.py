@@ -19,7 +19,6 @@ from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Called, Usage
 from ragrounds.evals.store.store import Store
 from ragrounds.recorder.answers import at_path
-from tests.forked import ForkedPython
 from tests.graphs.playing import CHOICE, play
 from tests.servers.http_script import Asked, HttpScript, Told, answering
 
@@ -299,7 +298,7 @@ def test_killed_and_resumed_asks_nobody_again_and_a_replay_asks_nobody_at_all(tm
     with answering(script) as server:
         options = ["run", "--agent", agent(tmp_path, OPENAI, server), "--limit", "6", "--display", "none"]
         at_once = [sys.executable, "-m", "ragrounds", *options, "--concurrency", "1"]
-        process = ForkedPython(at_once, stderr=subprocess.PIPE)
+        process = subprocess.Popen(at_once, stderr=subprocess.PIPE)
         while len(server.asked) < 4:
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
