@@ -167,9 +167,9 @@ async def play(
         reading.spec = "scripted:reader"
     models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
     questions = questions or [question]
+    documents = tuple(gold)
     golds = {
-        question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))
-        for question in questions
+        question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=documents) for question in questions
     }
     attempts: list[Attempt] = []
     play = next(_PLAYS)
@@ -193,8 +193,8 @@ async def play(
                 created=0.0,
             )
             store.add_run(run, questions, golds)
-            made = opened_with(agent, models, shelf, tools)
-            planned = PlannedRun(run, agent, models, made.searcher, tools=made.tools, inner=made.inner)
+            outer = opened_with(agent, models, shelf, tools)
+            planned = PlannedRun(run, agent, models, outer.searcher, tools=outer.tools, inner=outer.inner)
             runs = ReplayedRuns(store, journal, [planned], lambda question: ())
             await replay(runs, questions, golds, concurrency=1)
             by_question = {attempt.question_id: attempt for attempt in store.attempts(run)}
