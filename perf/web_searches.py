@@ -125,12 +125,12 @@ def disturbed(home: Path, mirage: Path, retriever: str, questions: int | None, p
 def row(name: str, home: Path, said: str, seconds: float, told: dict[str, Any], who: str) -> Row:
     """What the store holds of the latest run."""
     import ragrounds as rr
-    from ragrounds.api.workspace import opened_runs
+    from ragrounds.api.workspace import open_selected_runs
     from ragrounds.base.records import Noted
 
     with patched("RAGROUNDS_HOME", str(home)):
         latest = list(rr.runs())[-1]
-        with opened_runs(latest.ids, latest.settings) as (store, [stored]):
+        with open_selected_runs(latest.ids, latest.settings) as (store, [stored]):
             attempts = list(store.attempts(stored))
     notes: Counter[str] = Counter()
     for attempt in attempts:

@@ -29,7 +29,7 @@ from ragrounds.agents.trust import announce
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.files import read_text
-from ragrounds.base.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.base.plugins import ExtensionPoint, is_import_path, warn_once
 from ragrounds.base.specs import Listed, Spec, Value, parse
 from ragrounds.base.text import parse_toml
 from ragrounds.graphs import catalogue
@@ -108,7 +108,7 @@ def installed_agents() -> dict[str, Card]:
         try:
             cards[name] = read_card(name)
         except UserError as problem:
-            say_once(f"The agent {name!r} of the package {AGENTS.origin(name)} was skipped: {problem}")
+            warn_once(f"The agent {name!r} of the package {AGENTS.origin(name)} was skipped: {problem}")
     return cards
 
 

@@ -21,7 +21,7 @@ from shlex import quote
 from ragrounds.base.digests import files_behind, text_digest
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import make_home
-from ragrounds.base.plugins import before_import, is_checked, say_once
+from ragrounds.base.plugins import before_import, is_checked, warn_once
 from ragrounds.base.settings import read_settings
 from ragrounds.base.text import safe
 
@@ -40,7 +40,7 @@ def announce(file: str, code: Sequence[str]) -> None:
     digest, files = _digest_and_files(code)
     if digest in _trusted():
         return
-    say_once(f"{file} contains code, which is run with it: {', '.join(code)}")
+    warn_once(f"{file} contains code, which is run with it: {', '.join(code)}")
     for path in code:
         before_import(path.rpartition(":")[0], file, partial(_check, file, tuple(code), digest, (Path(file), *files)))
 
@@ -71,7 +71,7 @@ def say_whose(name: str, target: str) -> None:
         return
     digest, _ = _digest_and_files([target])
     if digest not in _trusted():
-        say_once(f"{name} is run with your permissions, and {foreign}.")
+        warn_once(f"{name} is run with your permissions, and {foreign}.")
         _note(digest, name)
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent, read_card, with_retriever
-from ragrounds.agents.systems import asks_our_models, is_foreign
+from ragrounds.agents.systems import is_foreign, uses_our_models
 from ragrounds.agents.systems.place import HERE, give
 from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
@@ -47,11 +47,11 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
     return [(text, names[number] if names else alias) for number, (text, alias) in enumerate(pairs)]
 
 
-def asks_ours(agent: str) -> bool:
+def calls_our_models(agent: str) -> bool:
     """Return True if an agent asks the models of ragrounds, as every built-in agent does, and a user's system that
     takes its context.
     """
-    return asks_our_models(open_agent(agent).card)
+    return uses_our_models(open_agent(agent).card)
 
 
 def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
@@ -101,7 +101,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         if text in foreign and request.model is not None and card.model_field:
             new_texts[text] = with_model(new_texts[text], card, request.model)
     cards = _inspect_agents(new_texts, lambda text: open_agent(new_texts[text]).card, missing_agents)
-    uses_our_models = _inspect_agents(cards, lambda text: asks_our_models(cards[text]), missing_agents)
+    uses_our_models = _inspect_agents(cards, lambda text: uses_our_models(cards[text]), missing_agents)
     opened = {new_texts[text]: cards[text] for text in uses_our_models}
     foreign_texts = [new_texts[text] for text, ours in uses_our_models.items() if not ours]
     set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]

@@ -26,8 +26,8 @@ from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
     JournalMode,
     closing,
+    open_selected_runs,
     open_store,
-    opened_runs,
     run_names,
     texts,
     user_settings,
@@ -177,7 +177,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
         Interrupted: Ctrl-C; finished judgements are stored.
     """
     settings, failure_limit = given.used_settings, given.failure_limit
-    with opened_runs(given.runs, settings) as (store, runs):
+    with open_selected_runs(given.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(store, given, [run.id for run in runs], settings, given.journal)
         names = names_of(store, runs, given.names)
         schedule = open_schedule(
@@ -240,7 +240,7 @@ def estimate(given: ArenaArguments) -> Sequence[PlayEstimate]:
         UserError: as :func:`arena`.
     """
     settings = given.used_settings
-    with opened_runs(given.runs, settings) as (store, _):
+    with open_selected_runs(given.runs, settings) as (store, _):
         arena, lineup, opened = _arena(store, given, run_names(given.runs), settings, "replay")
         return estimate_play(arena, lineup, opened)
 

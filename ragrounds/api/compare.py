@@ -23,10 +23,10 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     RunsGiven,
     chosen_settings,
-    made_beside,
     one_of,
+    open_selected_runs,
     open_store,
-    opened_runs,
+    replaced_file,
     run_names,
     texts,
     user_prices,
@@ -53,7 +53,7 @@ from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column
 from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.report.page import PageOptions, report_page
-from ragrounds.ui.tables.analysis_tables import analysis_table, print_analysis, with_names
+from ragrounds.ui.tables.analysis_tables import analysis_table, print_analysis, rename_runs
 from ragrounds.ui.tables.run_tables import ledger_table
 from ragrounds.ui.tables.text_tables import print_table
 
@@ -135,7 +135,7 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     @property
     def shown(self) -> AnalysisResult:
         """Return the result with the systems' names."""
-        return with_names(self.result, self.names)
+        return rename_runs(self.result, self.names)
 
     def draw(self, console: Console) -> None:
         """Print the table, its note, and the picture."""
@@ -226,7 +226,7 @@ def compare(given: CompareArguments) -> CompareResult:
     """
     scorers, settings = texts(given.scorers), given.used_settings
     frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
-    with opened_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
+    with open_selected_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
         runs, comparison = _compared(store, runs, given)
         checked: list[ClaimVerdict] = []
         if claims := texts(given.claims):  # without claims, the scores need not be read again
@@ -238,7 +238,7 @@ def compare(given: CompareArguments) -> CompareResult:
         harm = None
         if given.severity:
             options = AnalysisOptions(scorer=next(iter(scorers), ""), severity=given.severity, seed=given.seed)
-            harm = with_names(find_analysis("harm")(store, runs, options), agent_names(comparison))
+            harm = rename_runs(find_analysis("harm")(store, runs, options), agent_names(comparison))
     return CompareResult(settings=settings, comparison=comparison, claims=tuple(checked), scorers=scorers, harm=harm)
 
 
@@ -371,7 +371,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         severity=given.severity,
         seed=given.seed,
     )
-    with opened_runs(given.runs, settings) as (store, runs):
+    with open_selected_runs(given.runs, settings) as (store, runs):
         names_by_run = names_of(store, runs, given.names)
         counts = Counter(run.agent for run in runs)
         agents = {run.id: run.agent for run in runs if counts[run.agent] == 1}
@@ -379,7 +379,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
             if analysis.save is None or Path(given.save).suffix != ".toml":
                 raise UserError(f"--save {given.save}: the analysis routing writes an agent's file, NAME.toml.")
             for path, text in analysis.save(store, runs, choices, Path(given.save)).items():
-                with made_beside(path, given.force) as page:
+                with replaced_file(path, given.force) as page:
                     page.write_text(text, encoding="utf-8")
         return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, names_by_run)})
 
@@ -428,8 +428,8 @@ def report(given: ReportArguments) -> Path:
         )
     settings, run_names_given = given.used_settings, _require_runs(given.runs, given.baseline)
     with (
-        opened_runs(run_names_given, settings) as (store, opened),
-        made_beside(path, given.force) as page,
+        open_selected_runs(run_names_given, settings) as (store, opened),
+        replaced_file(path, given.force) as page,
         counted(given.progress) as tell,
     ):
         tell("comparing", 0)
@@ -456,7 +456,7 @@ def report(given: ReportArguments) -> Path:
                 return file.tell()
 
         if write_page(given.attempts) > MOST_SENT and given.attempts:
-            with made_beside(attempts_path, given.force) as temporary:
+            with replaced_file(attempts_path, given.force) as temporary:
                 page.replace(temporary)
             write_page(False, quote(attempts_path.name))
     return path

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
 from ragrounds.api.results import RunsResult
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.agent_names import agent_names
@@ -57,7 +57,7 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         # Imported here, since it reads the results of searches, with all modules that this needs.
         from ragrounds.evals.analyses.gold_by_hop import hop_profile
 
-        with opened_runs(self.ids, self.settings) as (store, runs):
+        with open_selected_runs(self.ids, self.settings) as (store, runs):
             return hop_profile(store, runs, agent_names(self.comparison))
 
     def own_frames(self) -> tuple[Frame, ...]:

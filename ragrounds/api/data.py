@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ragrounds.api.workspace import Progress, RunsGiven, chosen_settings, open_store, opened_runs, unheard
+from ragrounds.api.workspace import Progress, RunsGiven, chosen_settings, open_selected_runs, open_store, unheard
 from ragrounds.base.records import Gold, Question
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import (
@@ -162,7 +162,7 @@ def audit_run(
     Raises:
         UserError: a run is unknown.
     """
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, opened):
+    with open_selected_runs(runs, chosen_settings(settings, home)) as (store, opened):
         return tuple(audit_runs(store, opened))
 
 

@@ -53,7 +53,7 @@ class RunFailed(AssertionError):
     """Failure to run agents: a call is not in the journal file, or an argument is wrong."""
 
 
-class PlaceOfTest(Struct, frozen=True, kw_only=True):
+class FixturePaths(Struct, frozen=True, kw_only=True):
     """Location of a test, and of the files that belong to it."""
 
     folder: Path
@@ -88,7 +88,7 @@ class EvaluationFixture:
         defaults: arguments of :meth:`run` that a call may leave out.
     """
 
-    def __init__(self, place: PlaceOfTest, defaults: Mapping[str, object]) -> None:
+    def __init__(self, place: FixturePaths, defaults: Mapping[str, object]) -> None:
         self.place, self._defaults = place, dict(defaults)
         self._settings = _settings(place)
         self._exit_stack = contextlib.ExitStack()
@@ -326,7 +326,7 @@ def _unrecorded_text(result: RunResult) -> str:
     return "\n\n".join([text, *notes])
 
 
-def _settings(test: PlaceOfTest) -> Settings:
+def _settings(test: FixturePaths) -> Settings:
     """Return the default settings, whatever the user's own are, with the test's store.
 
     A test's code runs anyway, so agents' files next to it may run their code, too.

@@ -17,9 +17,9 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import Workspace
 from ragrounds.api.journal import read_journal
 from ragrounds.api.results import Result
-from ragrounds.api.run import RunResult, begun_runs
+from ragrounds.api.run import RunResult, hold_runs
 from ragrounds.api.run_request import Listener, RunArguments
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.files import read_text
 from ragrounds.base.settings import Settings
@@ -176,7 +176,7 @@ def gate(given: GateArguments) -> GateResult:
     path = Path(given.policy)
     policy, settings = read_policy(read_text(path), path.name), given.used_settings
     if policy.run is None:
-        with opened_runs(list(policy.runs.values()), settings) as (store, runs):
+        with open_selected_runs(list(policy.runs.values()), settings) as (store, runs):
             stop = GateStop(
                 policy,
                 dict(zip(policy.runs, runs, strict=True)),
@@ -199,7 +199,7 @@ def gate(given: GateArguments) -> GateResult:
 
     with contextlib.chdir(path.parent):
         run_arguments = _policy_arguments(policy, given, settings)
-        with begun_runs(run_arguments, watch=watch) as replay:
+        with hold_runs(run_arguments, watch=watch) as replay:
             return _gate_result(path, stops[0], replay.result(finish(replay.carry_out())))
 
 

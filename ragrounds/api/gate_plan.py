@@ -13,7 +13,7 @@ from rich.console import Console
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.execution import Workspace
 from ragrounds.api.results import Result
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
 from ragrounds.evals.claims.gate import GateStop, read_policy
@@ -66,7 +66,7 @@ def gate_plan(given: PlanArguments) -> GatePlan:
     path = Path(given.policy)
     policy, settings = read_policy(read_text(path), path.name), given.used_settings
     designs: list[DesignSize] = []
-    with opened_runs(list(policy.runs.values()), settings, newest=True) as (store, stored):
+    with open_selected_runs(list(policy.runs.values()), settings, newest=True) as (store, stored):
         runs = dict(zip(policy.runs, stored, strict=True))
         stop = GateStop(policy, runs, common_questions(store, stored, False)[0])
         stop.read(store, failed=True, count=False)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import RunsGiven, chosen_settings, made_beside, make_folder, open_store, opened_runs
+from ragrounds.api.workspace import (
+    RunsGiven,
+    chosen_settings,
+    make_folder,
+    open_selected_runs,
+    open_store,
+    replaced_file,
+)
 from ragrounds.base.settings import Settings
 from ragrounds.evals.store.care.journal_file import adopt_journal, read_journal_file, recorded_text
 
@@ -46,7 +53,7 @@ def write_journal(
         UserError: a run is unknown, or the file cannot be written or, with `keep`, read.
     """
     file = Path(path)
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, opened):
+    with open_selected_runs(runs, chosen_settings(settings, home)) as (store, opened):
         text = recorded_text(store, opened, every)
     if keep and file.is_file():
         text = text.joined(read_journal_file(file)[0])
@@ -57,7 +64,7 @@ def write_journal(
         changed = True
     if changed:
         make_folder(file.parent)
-        with made_beside(file, force=True) as temporary:
+        with replaced_file(file, force=True) as temporary:
             temporary.write_bytes(data)
     return JournalFile(path=file, calls=len(text.calls), size=len(data), changed=changed)
 

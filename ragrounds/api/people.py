@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
-from ragrounds.api.workspace import opened_runs, replaced
+from ragrounds.api.workspace import open_selected_runs, replaced
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import as_csv, broken, read_sheet, shown
 from ragrounds.base.records import Question, Run
@@ -271,7 +271,7 @@ def write_label_sheet(given: SheetArguments) -> WrittenSheet:
         UserError: a run or kind is unknown; nothing was judged; or the file exists and `force` is not set.
     """
     method, raters = label_method(given.kind), given.raters or ("label",)
-    with opened_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (store, runs):
+    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (store, runs):
         sheet = label_sheet(store, runs, method, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
     with replaced(given.out, given.force) as file:
         file.write(sheet.csv())
@@ -297,7 +297,7 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
             "with labels with --rater."
         )
     epoch = given.epoch
-    with opened_runs(given.runs, given.settings, suits=_was_judged(method, epoch)) as (store, runs):
+    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, epoch)) as (store, runs):
         of_runs = {run.id: verdicts(store, run, method, epoch) for run in runs}
         chances = label_chances(labels)
         labels, changed = labels.of({run.id: shown_items(store, run, method, epoch) for run in runs})
@@ -412,7 +412,7 @@ def labelling(given: LabelArguments) -> Labelling:
             raters=[rater],
             settings=given.settings,
         )
-    with opened_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (_, runs):
+    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (_, runs):
         ids = {run.id for run in runs}
     rows = [row for _, row in read_sheet(given.file, (ITEM, *TEXTS, "run"))]
     rows_to_label = tuple(row for row in rows if row["run"] in ids and row["allowed"] == ALLOWED.join(method.labels))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ragrounds.api.frame_rows import rows_of
 from ragrounds.api.frames import OF_RUNS, Frame, Part
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
 from ragrounds.ui.columns import ColumnType
@@ -142,7 +142,7 @@ class RunsResult(Result, frozen=True, kw_only=True):
         if own_parts is not None:
             yield iter(own_parts)
             return
-        with opened_runs(self.ids, self.settings) as (store, runs):
+        with open_selected_runs(self.ids, self.settings) as (store, runs):
             yield rows_of(frame, store, runs)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import join, quote
 
-from ragrounds.api.agent_texts import asks_ours
+from ragrounds.api.agent_texts import calls_our_models
 from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Asked, Run
 from ragrounds.base.redaction import redacted
@@ -34,7 +34,7 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
     server = recipe.defaults
     urls = str(server["base_url"]).split(",") if server["base_url"] else []
     values = {name: getattr(request, name) for name in _STORED_ARGUMENTS}
-    if any(asks_ours(agent) for agent in recipe.agents):
+    if any(calls_our_models(agent) for agent in recipe.agents):
         values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
@@ -71,7 +71,7 @@ def kept_options(
     Raises:
         UserError: the run is unknown or imported, has no stored request, or its options name code.
     """
-    with opened_runs(reference, settings, newest=True) as (_, [run]):
+    with open_selected_runs(reference, settings, newest=True) as (_, [run]):
         pass
     if run.origin == "imported":
         raise UserError(f"The run {run.id} was imported: there is nothing to resume.")

@@ -22,7 +22,7 @@ from ragrounds.api.execution import Workspace
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part, Row
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.servers import met_retrievers, met_servers, server_defaults
+from ragrounds.api.servers import met_retrievers, probe_model_servers, server_defaults
 from ragrounds.api.workspace import (
     Progress,
     closing,
@@ -538,7 +538,7 @@ class _SetSearch:
         text = with_defaults(model_text, server_defaults(self._request.base_url, self._request.alias, self._settings))
         with open_store(self._settings) as store:
             prices = user_prices(self._settings)
-            opened = met_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
+            opened = probe_model_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
                 text, text
             )
             model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)

@@ -30,7 +30,7 @@ from ragrounds.api.replayer import replayer
 from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
-from ragrounds.api.servers import met_servers
+from ragrounds.api.servers import probe_model_servers
 from ragrounds.api.workspace import closing, open_store, texts, user_prices
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
@@ -110,7 +110,7 @@ def run(given: RunArguments) -> RunResult:
         StopRun: the run cannot continue; finished attempts are kept.
         Interrupted: Ctrl-C; finished attempts are kept.
     """
-    with begun_runs(given) as replay:
+    with hold_runs(given) as replay:
         return replay.result(finish(replay.carry_out()))
 
 
@@ -124,12 +124,12 @@ async def arun(given: RunArguments) -> RunResult:
         UserError: as :func:`run`.
         asyncio.CancelledError: the task was cancelled: calls in flight are cancelled, finished attempts are kept.
     """
-    with begun_runs(given) as replay:
+    with hold_runs(given) as replay:
         return replay.result(await replay.carry_out())
 
 
 @contextmanager
-def begun_runs(
+def hold_runs(
     given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None, change: Changing | None = None
 ) -> Iterator[_Replay]:
     """Plan the runs of the arguments of :func:`run`, and hold them until the block ends.
@@ -340,7 +340,7 @@ class _Replay:
     def _with_server_facts(self, recipe: Recipe) -> Recipe:
         """Add the facts that its models' servers report to the recipe."""
         resumed = self._store.run(self._request.only) if self._request.only else None
-        probed = met_servers(
+        probed = probe_model_servers(
             self._store, asked_models(recipe), self._request.server_changed, self._request.journal, resumed
         )
         return structs.replace(recipe, served=probed.texts, servers=probed.facts)

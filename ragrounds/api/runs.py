@@ -16,8 +16,8 @@ from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     chosen_settings,
+    open_selected_runs,
     open_store,
-    opened_runs,
     run_names,
     texts,
     unheard,
@@ -100,7 +100,7 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
 
     def details(self) -> RunDetails:
         """Return the figures, the costs, and the process that is using the run; computed again by every call."""
-        with opened_runs(self.ids, self.settings) as (store, [run]):
+        with open_selected_runs(self.ids, self.settings) as (store, [run]):
             return RunDetails(
                 run=run,
                 at_work=worker(store.engine, run.id),
@@ -228,7 +228,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
     used_settings, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were given, and only one can be loaded: {', '.join(names) or 'none'}.")
-    with opened_runs(names, used_settings) as (store, [stored_run]):
+    with open_selected_runs(names, used_settings) as (store, [stored_run]):
         return _loaded(store, stored_run, used_settings, kept_names(store.engine))
 
 
@@ -243,7 +243,7 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     Raises:
         UserError: no such run, question or epoch.
     """
-    with opened_runs([reference], settings) as (store, [run]):
+    with open_selected_runs([reference], settings) as (store, [run]):
         return with_replies(store, trace(store, run, question, epoch))
 
 
@@ -253,7 +253,7 @@ def diff_runs(first: str, second: str, settings: Settings | None = None) -> list
     Raises:
         UserError: a run is unknown.
     """
-    with opened_runs([first, second], settings) as (store, [first_run, second_run]):
+    with open_selected_runs([first, second], settings) as (store, [first_run, second_run]):
         return run_differences(store, first_run, second_run)
 
 
@@ -265,7 +265,7 @@ def remove_run(
     Raises:
         UserError: the run is unknown, an agent's text matches several runs, or another process is using the run.
     """
-    with opened_runs([reference], settings) as (store, [run]):
+    with open_selected_runs([reference], settings) as (store, [run]):
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):

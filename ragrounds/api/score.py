@@ -22,7 +22,7 @@ from ragrounds.api.servers import met_retrievers, open_judges
 from ragrounds.api.workspace import (
     Progress,
     closing,
-    opened_runs,
+    open_selected_runs,
     texts,
     user_prices,
 )
@@ -34,7 +34,7 @@ from ragrounds.evals.judges.attempts import JudgedAnswer
 from ragrounds.evals.judges.gate import LEAST, Probing
 from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.methods import (
-    JudgeMeans,
+    JudgeResources,
     find_method,
     judgeable,
     label_method,
@@ -123,7 +123,7 @@ def score(given: ScoreArguments) -> ScoredRuns:
     """
     requested = [find_scorer(name) for name in texts(given.scorers)]
     settings = given.used_settings
-    with opened_runs(given.runs, settings) as (store, runs):
+    with open_selected_runs(given.runs, settings) as (store, runs):
         counts = []
         for run in runs:
             questions, golds = store.questions(run)
@@ -200,12 +200,12 @@ def judge(given: JudgeArguments) -> JudgeResult:
     if given.rubric:
         method = label_method(given.kind).by_rubric(Path(given.rubric))
     failure_limit, changed, journal = given.failure_limit, given.server_changed, given.journal
-    with opened_runs(given.runs, settings) as (store, runs):
+    with open_selected_runs(given.runs, settings) as (store, runs):
         fitting = {run.id: judgeable(store, run, method, given.epochs) for run in runs}
         vectors = None
         if given.embedder:
             vectors = named_embedder(*met_retrievers([given.embedder], settings, changed, journal))
-        means = JudgeMeans(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(settings))
+        means = JudgeResources(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(settings))
         grader = open_method(method, means)
         if (given.labelled or given.verifier != "llm") and not method.verifiers:
             raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {method.name}.")

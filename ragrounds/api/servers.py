@@ -12,14 +12,14 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse
-from ragrounds.evals.engine.servers import meet_servers
+from ragrounds.evals.engine.servers import probe_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.tools.index.embedding_servers import embedding_models, with_fingerprints
 
 if TYPE_CHECKING:
-    from ragrounds.evals.engine.servers import MetServers
+    from ragrounds.evals.engine.servers import ProbedServers
 ServerChanged = Literal["stop", "new"]
 """Action if a different server answers at an address: stop, or store its answers separately."""
 
@@ -40,20 +40,20 @@ def server_defaults(
     return {"base_url": settings.base_url, "alias": (alias or settings.alias) if settings.base_url else None}
 
 
-def met_servers(
+def probe_model_servers(
     store: Store,
     models: Iterable[str],
     changed: ServerChanged = "stop",
     journal: JournalMode = "reuse",
     resumed: Run | None = None,
-) -> MetServers:
+) -> ProbedServers:
     """Probe the servers of some models, unless the journal is replayed, and compare the result with the store's.
 
     Raises:
         UserError: a server has changed, and `changed` is ``stop``; or servers that share calls differ.
     """
     one_of("--server-changed", changed, ("stop", "new"))
-    return finish(meet_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
+    return finish(probe_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
 
 
 def met_retrievers(
@@ -64,14 +64,14 @@ def met_retrievers(
     The store is opened only if there are such servers.
 
     Raises:
-        UserError: as :func:`met_servers`; a spec cannot be parsed.
+        UserError: as :func:`probe_model_servers`; a spec cannot be parsed.
     """
     retriever_specs = tuple(specs)
     models = [text for spec in retriever_specs for text in embedding_models(parse(spec))]
     if not models:
         return retriever_specs
     with open_store(settings) as store:
-        probed = met_servers(store, models, changed, journal)
+        probed = probe_model_servers(store, models, changed, journal)
     return tuple(str(with_fingerprints(parse(spec), probed.texts)) for spec in retriever_specs)
 
 
@@ -88,14 +88,14 @@ def open_judges(
     """Open the judges, with the facts of their servers; if none is named, the model of the settings.
 
     Raises:
-        UserError: no judge is given, one is given twice or cannot be opened; as :func:`met_servers`.
+        UserError: no judge is given, one is given twice or cannot be opened; as :func:`probe_model_servers`.
     """
     judge_names = list(names) or ([settings.model] if settings.model else [])
     if not judge_names:
         raise UserError("No judge was given. Give one with --judge, such as openai:gpt-4o-mini.")
     defaults = server_defaults(base_url, alias, settings)
     judges = [with_defaults(text, defaults) for text in judge_names]
-    opened, prices = met_servers(store, judges, changed, journal).texts, user_prices(settings)
+    opened, prices = probe_model_servers(store, judges, changed, journal).texts, user_prices(settings)
     models = [open_model(opened.get(text, text), prices) for text in judges]
     if len({model.spec for model in models}) < len(models):
         raise UserError("A judge is given twice: its vote would count double.")

@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.run_request import RunArguments
-from ragrounds.api.servers import met_servers
+from ragrounds.api.servers import probe_model_servers
 from ragrounds.api.workspace import chosen_settings, closing, open_store
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Question
@@ -163,7 +163,7 @@ def _open_agent(name: str, choices: StudioChoices) -> tuple[Store, OpenedAgent]:
     )
     recipe = recipe_of(request, load("sample", settings.home), settings)
     store = open_store(settings)
-    probed = met_servers(store, asked_models(recipe))
+    probed = probe_model_servers(store, asked_models(recipe))
     recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)
     return store, open_agents(recipe, settings.home)[0]
 

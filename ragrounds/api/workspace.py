@@ -114,7 +114,7 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
 
 
 @contextmanager
-def opened_runs(
+def open_selected_runs(
     references: RunsGiven,
     settings: Settings | None = None,
     *,
@@ -164,12 +164,12 @@ def replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
     Raises:
         UserError: the path exists and `force` is not set, or the folder cannot be written.
     """
-    with made_beside(path, force) as beside, beside.open("wb") as file:
+    with replaced_file(path, force) as beside, beside.open("wb") as file:
         yield file
 
 
 @contextmanager
-def made_beside(path: Path, force: bool) -> Iterator[Path]:
+def replaced_file(path: Path, force: bool) -> Iterator[Path]:
     """Yield the path of an empty file next to `path`, with the same ending.
 
     It replaces `path` at the end, or is removed after an error.

@@ -148,7 +148,7 @@ class ExtensionPoint(Generic[T]):
         usable = {}
         for addition, value in _loaded(self):
             if value is None:
-                say_once(f"{self._culprit(addition)} was skipped: {addition.fault} See `ragrounds doctor`.")
+                warn_once(f"{self._culprit(addition)} was skipped: {addition.fault} See `ragrounds doctor`.")
             else:
                 usable[addition.name] = value
         return usable
@@ -288,7 +288,7 @@ def _entries(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
             if entries:
                 entries_by_package.setdefault(re.sub(r"[-_.]+", "-", package.metadata["Name"] or "").lower(), entries)
         except Exception as problem:
-            say_once(
+            warn_once(
                 f"What is installed at {package.locate_file('')} cannot be read: {type(problem).__name__}: {problem}"
             )
     return tuple(entry for entries in entries_by_package.values() for entry in entries)
@@ -354,7 +354,7 @@ def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
 _SAID: set[str] = set()
 
 
-def say_once(text: str) -> None:
+def warn_once(text: str) -> None:
     """Log a warning once per text, by default to standard error."""
     if text not in _SAID:
         _SAID.add(text)
@@ -558,4 +558,4 @@ def _running(what: str) -> Iterator[None]:
         raise UserError(f"importing {what} failed: {failure(problem)}") from problem
     finally:
         if text := " ".join(printed.getvalue().split()):
-            say_once(f"{what} printed while it was imported: {text[:200]!r}")
+            warn_once(f"{what} printed while it was imported: {text[:200]!r}")

@@ -127,7 +127,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         tmp_path_factory: pytest.TempPathFactory,
     ) -> Iterator[EvaluationFixture]:
         """Run agents on a benchmark, answered from a journal file, and check claims about them."""
-        from ragrounds.api.evaluation_fixture import EvaluationFixture, PlaceOfTest
+        from ragrounds.api.evaluation_fixture import EvaluationFixture, FixturePaths
 
         arguments = {
             name: value for name, value in _marker_arguments(request.node)[1].items() if name not in _CHECK_ARGUMENTS
@@ -136,7 +136,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         journal, shared = _journal_file(request.node, folder, arguments.pop("journal", None))
         if journal not in homes:
             homes[journal] = tmp_path_factory.mktemp("ragrounds")
-        test_place = PlaceOfTest(
+        test_place = FixturePaths(
             folder=request.node.path.parent,
             journals=folder,
             journal=journal,

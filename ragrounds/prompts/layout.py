@@ -62,7 +62,7 @@ def sections(turn: str) -> list[Section]:
     return [*([Section("", before)] if (before := turn[: starts[0][0]].strip()) else []), *named_parts]
 
 
-def arranged(turns: Sequence[tuple[Speaker, str]], layout: str) -> list[tuple[Speaker, list[Section]]]:
+def arrange_turns(turns: Sequence[tuple[Speaker, str]], layout: str) -> list[tuple[Speaker, list[Section]]]:
     """Return the turns of a prompt with their parts in the order of a layout.
 
     Parts that the layout does not name follow the named ones; the cue for the answer stays last. A prompt with turns

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message, Speaker
-from ragrounds.prompts.layout import OPTIONAL, arranged
+from ragrounds.prompts.layout import OPTIONAL, arrange_turns
 
 _NAME = re.compile(r"(?!.*\.\.)[^\0/\\\ud800-\udfff]{1,100}(?:/[^\0/\\\ud800-\udfff]{1,100}){0,9}")
 """Name of a prompt: a path inside its folder."""
@@ -136,7 +136,7 @@ def _arranged_templates(
     """Return the turns in their parts, in the order of a layout. Only a part that may be left out keeps its name."""
     return tuple(
         (speaker, [(part.name if part.name in OPTIONAL else "", string.Template(part.text)) for part in parts])
-        for speaker, parts in arranged(_split(name, text), layout)
+        for speaker, parts in arrange_turns(_split(name, text), layout)
     )
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
-from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded_async, passing, watcher
+from .wire import NotSent, SizeCheck, WireRequest, WireResponse, answered, bounded_async, passing, watcher
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,7 +35,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         headers = CIMultiDict(self.headers)
         headers.update(arguments.get("headers") or {})  # type: ignore[arg-type]
 
-        async def send(grown: Grown) -> WireResponse:
+        async def send(grown: SizeCheck) -> WireResponse:
             with passing():
                 response = await request(self, method, str_or_url, **arguments)  # type: ignore[arg-type]
                 async with response:
@@ -47,7 +47,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
         )
         try:
             answer = await recorder.exchange(wire_request, send)
-        except NotThere as error:
+        except NotSent as error:
             raise aiohttp.ClientConnectionError(str(error)) from None
         if answer is None:
             with passing():

@@ -92,7 +92,7 @@ def fed(question: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def guessed(keys: Sequence[str], takes_context: bool = False) -> dict[str, str]:
+def guess_fields(keys: Sequence[str], takes_context: bool = False) -> dict[str, str]:
     """Return the field of each input key, by the usual names. Empty if no usual name is among the keys.
 
     If a key for the options exists, it receives them; else they are added to the question. A graph that takes the

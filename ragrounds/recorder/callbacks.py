@@ -18,7 +18,7 @@ from .answers import at_path
 from .loading import when_loaded
 from .observer import PROVIDER, STEP, Observer, found, step_here
 from .passages import of_tool, passages_of, text_of
-from .wire import MODEL_CALL, ToldCall
+from .wire import MODEL_CALL, ReportedCall
 
 _MAX_SHOWN = 2_000
 """Maximum number of characters of a tool's output in the trace."""
@@ -130,7 +130,7 @@ class _Callbacks:
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
-        self._asked: dict[UUID, tuple[str, ToldCall]] = {}
+        self._asked: dict[UUID, tuple[str, ReportedCall]] = {}
         """Running model calls with the step that was set for each. The step is empty if it was already known."""
         self._running: dict[UUID, _RunningCall] = {}
         self._reported: set[UUID] = set()
@@ -160,7 +160,7 @@ class _Callbacks:
         if step:
             STEP.set(step)
         self._seen.model_started(str(run_id), provider, model, kind)
-        self._asked[run_id] = step, ToldCall(str(run_id))
+        self._asked[run_id] = step, ReportedCall(str(run_id))
 
     def stand_in(self, run_id: UUID) -> None:
         """Set a running call as the model call of this context."""

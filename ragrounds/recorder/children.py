@@ -36,17 +36,17 @@ from .wire import (
     GATE,
     WATCHER,
     BlockingSend,
-    Grown,
-    NotThere,
+    NotSent,
+    ReportedCall,
     Send,
-    ToldCall,
+    SizeCheck,
     Unsent,
     Watcher,
     WireRequest,
     WireResponse,
-    hearer,
     model_call,
     running_loop,
+    traffic_watcher,
 )
 
 PLACE = "RAGROUNDS_PARENT"
@@ -96,7 +96,7 @@ class ChildWatcher:
         """
         loop, pool = asyncio.get_running_loop(), ThreadPoolExecutor(1)
 
-        def sent(grown: Grown) -> WireResponse:
+        def sent(grown: SizeCheck) -> WireResponse:
             """Send the request with the client, on its event loop."""
             return asyncio.run_coroutine_threadsafe(_await_response(send(grown)), loop).result()
 
@@ -111,7 +111,7 @@ class ChildWatcher:
             header, body = ask(*self._request_frame(request))
             if "send" in header:
                 try:
-                    answer = send(Grown(int(header["send"]), lambda: False))
+                    answer = send(SizeCheck(int(header["send"]), lambda: False))
                 except BaseException as error:
                     ask(_failed(error), b"")
                     raise
@@ -169,7 +169,7 @@ def _response_or_error(header: Said, body: bytes) -> WireResponse | None:
     if "refused" in header:
         raise Unsent(str(header["refused"]))
     if "error" in header:
-        raise NotThere(str(header["error"]))
+        raise NotSent(str(header["error"]))
     return None if "pass" in header else _response(header, body)
 
 
@@ -235,7 +235,7 @@ class _Listener:
                 return
 
     def _answer(self, line: _Connection, header: Said, body: bytes) -> tuple[Said, bytes]:
-        def send(grown: Grown) -> WireResponse:
+        def send(grown: SizeCheck) -> WireResponse:
             """Let the child send the request."""
             reply_header, answer = line.ask({"send": grown.longest})
             if "error" in reply_header:
@@ -254,7 +254,7 @@ class _Listener:
                 watcher.unseen(str(header["unseen"]), counted=bool(header["counted"]))
                 return {"pass": True}, b""
             STEP.set(str(header["step"]))
-            ToldCall(str(header["model_call"]))
+            ReportedCall(str(header["model_call"]))
             headers = {str(name): str(value) for name, value in header["headers"].items()}
             response = watcher.exchange_blocking(
                 WireRequest(str(header["method"]), str(header["url"]), headers, body), send
@@ -280,7 +280,7 @@ def way() -> ChildWatcher | None:
     """
     if isinstance(watcher := WATCHER.get() or GATE.parent, ChildWatcher):
         return watcher
-    if (watcher := hearer()) is None:
+    if (watcher := traffic_watcher()) is None:
         return None
     with _starting:
         try:
@@ -422,7 +422,7 @@ def of_programs(module: Any) -> Iterator[Callable[[], None]]:
     fork_exec = _posixsubprocess.fork_exec
 
     def start_program(argv: Sequence[Any], programs: Sequence[Any], *arguments: Any) -> int:
-        watcher = hearer()
+        watcher = traffic_watcher()
         parent = way() if watcher is not None and _is_python(argv, programs) else None
         if parent is not None:  # the environment is the fourth of these arguments
             arguments = (*arguments[:3], _environment(parent, arguments[3]), *arguments[4:])

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from .wire import Watcher, hearer
+from .wire import Watcher, traffic_watcher
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
 """Machine → its architecture in the kernel's encoding, the numbers of ``socket`` and ``seccomp``."""
@@ -131,7 +131,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
         purpose = _wanted(sys._getframe(1))
     else:
         return
-    if purpose and (watcher := hearer()) is not None:
+    if purpose and (watcher := traffic_watcher()) is not None:
         watcher.unseen(purpose)
 
 

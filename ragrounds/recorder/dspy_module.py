@@ -18,7 +18,7 @@ from .answers import (
     at_path,
     check_fields,
     fed,
-    guessed,
+    guess_fields,
     read_answer,
     refuse_settings,
 )
@@ -26,7 +26,7 @@ from .errors import Refused
 from .function import in_thread
 from .observer import STEP, Given, Observer
 from .passages import passages_of
-from .wire import ToldCall
+from .wire import ReportedCall
 
 _PASSAGE_INPUTS = ("context", "passages", "documents")
 """Inputs of a predictor that contain passages."""
@@ -49,7 +49,7 @@ class ModuleSystem:
         keys = _inputs(made)
         self.made = made
         self._wiring = wiring
-        self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
+        self.input = wiring.input or guess_fields(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         if not self.input:
             raise Refused(
                 f"{wiring.name}: what is the input of {', '.join(keys) or 'it'}? Set it in the agent's file: input = "
@@ -115,7 +115,7 @@ class _DspyCallbacks:
     def __init__(self, seen: Observer, given: Mapping[str, object]) -> None:
         self._seen = seen
         self._inputs_of_attempt = given
-        self._models: dict[str, tuple[str, ToldCall]] = {}
+        self._models: dict[str, tuple[str, ReportedCall]] = {}
         self._steps: dict[str, tuple[str, Mapping[str, object]]] = {}
         self._around: dict[str, str] = {}
         self._searches = 0
@@ -144,7 +144,7 @@ class _DspyCallbacks:
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """Report that a call of a language model begins."""
-        self._models[call_id] = type(instance).__name__, ToldCall(call_id)
+        self._models[call_id] = type(instance).__name__, ReportedCall(call_id)
         self._seen.model_called(call_id, "", True)
 
     def on_lm_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:

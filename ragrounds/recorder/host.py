@@ -43,9 +43,9 @@ from .watch import installed
 from .wire import (
     WATCHER,
     BlockingSend,
-    Grown,
-    NotThere,
+    NotSent,
     Send,
+    SizeCheck,
     Unsent,
     WireRequest,
     WireResponse,
@@ -166,7 +166,7 @@ class HostWatcher:
             verdict = await verdicts.get()
             if verdict.said["frame"] == "send":
                 with question.answered():
-                    question.sent = await send(Grown(verdict.said["longest"], lambda: self.over))
+                    question.sent = await send(SizeCheck(verdict.said["longest"], lambda: self.over))
                 verdict = await verdicts.get()
             return question.settled(verdict)
 
@@ -184,7 +184,7 @@ class HostWatcher:
             verdict = verdicts.get()
             if verdict.said["frame"] == "send":
                 with question.answered():
-                    question.sent = send(Grown(verdict.said["longest"], lambda: self.over))
+                    question.sent = send(SizeCheck(verdict.said["longest"], lambda: self.over))
                 self.link.flush()
                 verdict = verdicts.get()
             return question.settled(verdict)
@@ -264,7 +264,7 @@ class _VerdictRequest:
         if frame_type == "pass":
             return None
         if frame_type == "fail":
-            raise self._failed or NotThere(header["why"])
+            raise self._failed or NotSent(header["why"])
         raise Unsent(header["why"])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from .wire import Grown, NotThere, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
+from .wire import NotSent, SizeCheck, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 OUR_LOOPS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 """Event loops of ragrounds.
@@ -45,7 +45,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             return handle(self, request)
         wire_request = _wire_request(request, request.read())
 
-        def send(grown: Grown) -> WireResponse:
+        def send(grown: SizeCheck) -> WireResponse:
             with passing():
                 response = handle(_transport_for(self, type(self)), request)
                 try:
@@ -56,7 +56,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
 
         try:
             answer = recorder.exchange_blocking(wire_request, send)
-        except NotThere as error:
+        except NotSent as error:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():
@@ -69,7 +69,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             return await handle_async(self, request)
         wire_request = _wire_request(request, await request.aread())
 
-        async def send(grown: Grown) -> WireResponse:
+        async def send(grown: SizeCheck) -> WireResponse:
             with passing():
                 response = await handle_async(_transport_for(self, asyncio.get_running_loop()), request)
                 try:
@@ -80,7 +80,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
 
         try:
             answer = await recorder.exchange(wire_request, send)
-        except NotThere as error:
+        except NotSent as error:
             raise library.ConnectError(str(error), request=request) from None
         if answer is None:
             with passing():

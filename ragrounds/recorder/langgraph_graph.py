@@ -20,7 +20,7 @@ from .answers import (
     at_path,
     check_fields,
     fed,
-    guessed,
+    guess_fields,
     is_class,
     plain,
     read_answer,
@@ -87,7 +87,9 @@ class GraphSystem:
         # Before LangGraph 0.5, the schemas have the second names.
         input_keys = _keys_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None)) or keys
         output_keys = _keys_of(getattr(builder, "output_schema", None) or getattr(builder, "output", None)) or keys
-        self.input = wiring.input or guessed([key for key in input_keys if key in keys or not keys], self.takes_context)
+        self.input = wiring.input or guess_fields(
+            [key for key in input_keys if key in keys or not keys], self.takes_context
+        )
         if not self.input and len(input_keys) == 1 and not self.takes_context:
             self.input = {input_keys[0]: "prompt"}
         if not self.input and not self.takes_context:
@@ -114,7 +116,7 @@ class GraphSystem:
         """Determine the input of a function of the functional API, by its type."""
         kind = getattr(start_channel, "typ", None)
         keys = _keys_of(kind)
-        if self.input or (keys and (guess := guessed(keys))):
+        if self.input or (keys and (guess := guess_fields(keys))):
             self.input = self.input or guess
             return
         if keys:

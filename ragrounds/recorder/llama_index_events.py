@@ -16,7 +16,7 @@ from types import ModuleType
 from .loading import when_loaded
 from .observer import STEP, Observer, found
 from .passages import passages_of
-from .wire import MODEL_CALL, ToldCall, model_call
+from .wire import MODEL_CALL, ReportedCall, model_call
 
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
 """Methods of LlamaIndex's components that count as a step of an attempt."""
@@ -137,7 +137,7 @@ def _handle_event(event: object, watch: EngineWatch) -> None:
         )
         found(watch.seen, query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
     elif kind in _BEGINS and not model_call():  # a nested call is a part of the outer call
-        token = ToldCall(span or uuid.uuid4().hex).token
+        token = ReportedCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)
     elif (kind in _ENDS or kind == "ExceptionEvent") and span and model_call() == span:
         MODEL_CALL.get().end()  # type: ignore[union-attr]

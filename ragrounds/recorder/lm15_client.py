@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from .unpacking import Unpacker
-from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
+from .wire import SizeCheck, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 PLACE = "dspy._vendor.lm15.transports"
 _MAX_BYTES = 128 << 20
@@ -31,7 +31,7 @@ def _install_blocking(module: Any) -> Callable[[], None]:
         if recorder is None:
             return stream(self, request)
 
-        def send(grown: Grown) -> WireResponse:
+        def send(grown: SizeCheck) -> WireResponse:
             """Send the request, and read the whole response."""
             with passing():
                 answer = stream(self, request)
@@ -57,7 +57,7 @@ def _install_async(module: Any) -> Callable[[], None]:
         if recorder is None:
             return await stream(self, request)
 
-        async def send(grown: Grown) -> WireResponse:
+        async def send(grown: SizeCheck) -> WireResponse:
             """Send the request, and read the whole response."""
             with passing():
                 answer = await stream(self, request)

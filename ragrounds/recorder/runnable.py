@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from .answers import Wiring, check_fields, fed, guessed, read_answer, refuse_settings
+from .answers import Wiring, check_fields, fed, guess_fields, read_answer, refuse_settings
 from .callbacks import handlers
 from .errors import Refused
 from .langgraph_graph import as_messages
@@ -34,7 +34,7 @@ class RunnableSystem:
         self.made = made
         self._wiring = wiring
         keys, way = _input_keys(made)
-        self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
+        self.input = wiring.input or guess_fields(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         self._way = "mapping" if self.input else way
         if keys and not self.input:
             raise Refused(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .wire import Grown, WireRequest, WireResponse, answered, bounded, passing, watcher
+from .wire import SizeCheck, WireRequest, WireResponse, answered, bounded, passing, watcher
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool
@@ -58,7 +58,7 @@ def install(library: Any) -> Iterator[Callable[[], None]]:
             url if "://" in url else f"{self.scheme}://{self.host}:{self.port or _PORTS[self.scheme or 'http']}{url}"
         )
 
-        def send(grown: Grown) -> WireResponse:
+        def send(grown: SizeCheck) -> WireResponse:
             with passing():
                 response = original(preload_content=False)
                 body = b"".join(bounded(response.stream(1 << 16, decode_content=True), grown))

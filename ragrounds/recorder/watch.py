@@ -21,7 +21,7 @@ from . import aiohttp_client, children, httpx_clients, lm15_client, threads, url
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
-from .wire import GATE, WATCHER, Unsent, hearer, passing
+from .wire import GATE, WATCHER, Unsent, passing, traffic_watcher
 
 _lock = threading.RLock()
 _users = 0
@@ -112,7 +112,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _tell(label: str, *, counted: bool = False) -> None:
-    if (watcher := hearer()) is not None:
+    if (watcher := traffic_watcher()) is not None:
         watcher.unseen(label, counted=counted)
 
 

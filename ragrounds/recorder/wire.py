@@ -46,11 +46,11 @@ class Unsent(BaseException):
     """
 
 
-class NotThere(ConnectionError):
+class NotSent(ConnectionError):
     """A call that is harmless but not sent. The client raises the same error as for an unreachable server."""
 
 
-class Grown:
+class SizeCheck:
     """Checks the size of a response while it is read."""
 
     def __init__(self, longest: int, over: Callable[[], bool]) -> None:
@@ -71,9 +71,9 @@ class Grown:
             raise Unsent("the attempt of this call has ended")
 
 
-Send = Callable[[Grown], Awaitable[WireResponse]]
+Send = Callable[[SizeCheck], Awaitable[WireResponse]]
 """Function that sends a request, and reads the complete response."""
-BlockingSend = Callable[[Grown], WireResponse]
+BlockingSend = Callable[[SizeCheck], WireResponse]
 
 
 class Watcher(Protocol):
@@ -114,7 +114,7 @@ OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=Fals
 """True while a request of ragrounds is sent. It is journaled by its caller, and is not a call of a foreign system."""
 
 
-class ToldCall:
+class ReportedCall:
     """A model call that a callback has reported.
 
     Its end may be reported in another context than its begin, as LangChain does for coroutines. Therefore a context
@@ -131,7 +131,7 @@ class ToldCall:
         self.token = ""
 
 
-MODEL_CALL: ContextVar[ToldCall | None] = ContextVar("ragrounds_model_call", default=None)
+MODEL_CALL: ContextVar[ReportedCall | None] = ContextVar("ragrounds_model_call", default=None)
 """The last model call that a callback has reported in this context."""
 
 
@@ -161,7 +161,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def hearer() -> Watcher | None:
+def traffic_watcher() -> Watcher | None:
     """Return the watcher that records traffic outside known clients in this context.
 
     ``None`` if nothing watches, or the traffic is ragrounds' own or permitted.
@@ -177,7 +177,7 @@ def watcher() -> Watcher | None:
     Raises:
         Unsent: the call belongs to no attempt, and this is a replay.
     """
-    current = hearer()
+    current = traffic_watcher()
     if current is None and GATE.closed and not PASSING.get() and not OWN_TRAFFIC.get():
         raise Unsent("a call that belongs to no attempt, in a replay: nothing was sent")
     return current
@@ -193,7 +193,7 @@ def passing() -> Iterator[None]:
         PASSING.reset(token)
 
 
-def bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
+def bounded(parts: Iterable[bytes], grown: SizeCheck) -> Iterator[bytes]:
     """Yield the parts of a response, and check the size before each."""
     size = 0
     for part in parts:
@@ -202,7 +202,7 @@ def bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
         yield part
 
 
-async def bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterator[bytes]:
+async def bounded_async(parts: AsyncIterable[bytes], grown: SizeCheck) -> AsyncIterator[bytes]:
     """Do the same for asynchronous parts."""
     size = 0
     async for part in parts:

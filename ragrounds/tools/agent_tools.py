@@ -330,7 +330,7 @@ def passages_of(tool: AgentTool, answer: ToolAnswer) -> tuple[Passage, ...]:
     return (passage,)
 
 
-def in_turn(found: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
+def interleave(found: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
     """Return the first of each list, then the second of each, and so on: `k` of different ids, ranks from 1.
 
     Scores stay unchanged, since scores of different searches are not comparable.

@@ -16,7 +16,7 @@ from tests.servers.process import openai_server
 AGENTS = ["direct", "vanilla_rag[top_k=2]"]
 
 
-class Heard(rr.RunListener):
+class RecordedDependencies(rr.RunListener):
     """What was told."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Heard(rr.RunListener):
 
 @pytest.mark.usefixtures("home")
 def test_a_run_is_a_record_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    heard = Heard()
+    heard = RecordedDependencies()
     result = rr.run(agents=AGENTS, limit=4, listener=heard)
     assert [one.id for one in result.runs] == heard.runs
     assert [row.statuses for row in result.comparison.rows] == [{"completed": 4}, {"completed": 4}]

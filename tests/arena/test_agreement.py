@@ -1,4 +1,4 @@
-from ragrounds.evals.arena.diagnostics import judge_agreements, own_models
+from ragrounds.evals.arena.diagnostics import judge_agreements, judges_of_own_model
 from ragrounds.evals.store.arenas import Arena, Axis, Contestant
 
 
@@ -32,4 +32,4 @@ def test_a_judge_whose_model_plays_is_named_with_its_systems():
     judges = ("openai:gpt-x", "openai:other")
     axes = (Axis("usefulness", "u"),)
     arena = Arena(systems=systems, benchmark="own", questions="x", count=3, axes=axes, judges=judges, prompts={})
-    assert own_models(arena) == (("openai:gpt-x", ("mine",)),)
+    assert judges_of_own_model(arena) == (("openai:gpt-x", ("mine",)),)

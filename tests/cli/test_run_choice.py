@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.api.workspace import opened_runs
+from ragrounds.api.workspace import open_selected_runs
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
 
@@ -25,13 +25,13 @@ def test_a_complete_run_is_meant_before_a_newer_unfinished_one(kept: Store, caps
     add_run(kept, "one", MANY, [1, 0, 1, 1], id="one-old")
     add_run(kept, "one", MANY, [1, 0, 1, 1], id="one-whole")
     add_run(kept, "one", FEW, [1, ...], id="one-begun")
-    with opened_runs("one") as (_, [run]):
+    with open_selected_runs("one") as (_, [run]):
         assert run.id == "one-whole"
     assert capsys.readouterr().err == "one: one-whole (x, 4 done), the newest complete one of 3 runs\n"
-    with opened_runs("one", newest=True) as (_, [run]):
+    with open_selected_runs("one", newest=True) as (_, [run]):
         assert run.id == "one-begun"
     assert capsys.readouterr().err == "one: one-begun (x, 1/2 done), the newest of 3 runs\n"
-    with opened_runs("one-whole") as (_, [run]):
+    with open_selected_runs("one-whole") as (_, [run]):
         assert run.id == "one-whole"
     assert capsys.readouterr().err == ""
 
@@ -40,11 +40,11 @@ def test_names_given_together_mean_runs_on_the_same_questions(kept: Store, capsy
     add_run(kept, "one", MANY, [1, 0, 1, 1], id="one-many")
     add_run(kept, "one", FEW, [1, 0], id="one-few")
     add_run(kept, "two", MANY, [1, 0, 1, 1], id="two-many")
-    with opened_runs(["one", "two"]) as (_, found):
+    with open_selected_runs(["one", "two"]) as (_, found):
         assert [run.id for run in found] == ["one-many", "two-many"]
     assert capsys.readouterr().err == (
         "one: one-many (x, 4 done), of 2 runs the newest complete one on the same questions as the others\n"
     )
     add_run(kept, "two", FEW, [1, ...], id="two-few")  # a set that one of them has not finished stands back
-    with opened_runs(["one", "two"]) as (_, found):
+    with open_selected_runs(["one", "two"]) as (_, found):
         assert [run.id for run in found] == ["one-many", "two-many"]

@@ -13,7 +13,7 @@ import requests
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.recorder.wire import NotThere, WireRequest
+from ragrounds.recorder.wire import NotSent, WireRequest
 from tests.engine.doubles import context_of
 from tests.servers.http_script import Asked, HttpScript, Told, answering
 
@@ -113,7 +113,7 @@ def test_a_greeting_that_comes_late_is_not_sent_in_a_replay(home: Path) -> None:
             journal = StoreJournal(store, "replay")
             recorder = AttemptRecorder(context_of(journal), journal)
             recorder.close()
-            with pytest.raises(NotThere):  # what it gives back would let the client send
+            with pytest.raises(NotSent):  # what it gives back would let the client send
                 await recorder.exchange(request, pytest.fail)
             journal.close()
 

@@ -10,7 +10,7 @@ from ragrounds.agents.agent import open_agent
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Called, Passage, Reply, ToolCall, Usage
 from ragrounds.base.settings import McpServer
-from ragrounds.tools.agent_tools import ToolSources, described, in_turn, open_tools, tools_need_corpus
+from ragrounds.tools.agent_tools import ToolSources, described, interleave, open_tools, tools_need_corpus
 from ragrounds.tools.mcp_servers import McpSource
 from tests.graphs.playing import ANSWER, LONG, Shelf, play
 
@@ -240,9 +240,9 @@ def test_in_turn():
     def hits(*ids):
         return [Passage(id=id, document=id, title="", text="", corpus="c", rank=n) for n, id in enumerate(ids, 1)]
 
-    assert [one.id for one in in_turn([hits("a", "b"), hits("c"), hits("b", "d")], 9)] == ["a", "c", "b", "d"]
-    assert [one.rank for one in in_turn([hits("a", "b"), hits("c")], 2)] == [1, 2]
-    assert in_turn([], 3) == ()
+    assert [one.id for one in interleave([hits("a", "b"), hits("c"), hits("b", "d")], 9)] == ["a", "c", "b", "d"]
+    assert [one.rank for one in interleave([hits("a", "b"), hits("c")], 2)] == [1, 2]
+    assert interleave([], 3) == ()
 
 
 def test_a_form_is_known_before_an_attempt_runs():

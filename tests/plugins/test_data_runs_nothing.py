@@ -144,13 +144,13 @@ def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, ca
 
 
 def test_a_card_in_a_folder_of_data_names_code(ran: Path, tmp_path: Path) -> None:
-    from ragrounds.evals.benchmarks.cards import CARD_FILE, card_beside
+    from ragrounds.evals.benchmarks.cards import CARD_FILE, load_built_card
     from ragrounds.evals.scorers import headline_of
 
     card = {"name": "beir/own", "title": "t", "task": "choice", "source": "s", "license": "l"}
     named = {**card, "headline": ["planted:SCORER"], "columns": ["./planted.py:SCORER"]}
     (tmp_path / CARD_FILE).write_text(json.dumps({"benchmark": named}))
-    found = card_beside(tmp_path)
+    found = load_built_card(tmp_path)
     assert found is not None
     asked = questions(benchmark="beir/own")
     assert headline_of(asked, ["planted:SCORER", "./planted.py:SCORER"], found)[0].scorer == "planted:SCORER"

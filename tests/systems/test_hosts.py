@@ -20,12 +20,12 @@ import pytest
 from ragrounds.agents.agent import Limits
 from ragrounds.agents.systems import host_work, hosts
 from ragrounds.agents.systems.host_frames import SystemRaised
-from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, end_hosts, environment
+from ragrounds.agents.systems.hosts import HostConfig, HostedSystem, end_hosts, environment
 from ragrounds.base.errors import HostEnded, StopRun, UserError
 from ragrounds.base.records import Entered, Left, Question
 from ragrounds.evals.engine.attempt_log import AttemptEnded
-from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.foreign_system import run_system
+from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.recorder.frames import packed
@@ -100,7 +100,7 @@ async def reports(prompt):  # as libraries do: to where nobody need be
 """
 
 
-def system_at(file: Path, name: str, place: HostPlace) -> HostedSystem:
+def system_at(file: Path, name: str, place: HostConfig) -> HostedSystem:
     return HostedSystem(f"./mine.py:{name}", f"{file}:{name}", place, wiring={"name": f"./mine.py:{name}"})
 
 
@@ -113,7 +113,7 @@ def hosted(tmp_path: Path) -> Iterator[Callable[..., HostedSystem]]:
         place = tmp_path / folder
         place.mkdir(exist_ok=True)
         (place / "mine.py").write_text(code)
-        places.append(HostPlace(python, str(place), str(tmp_path), environment(variables)))
+        places.append(HostConfig(python, str(place), str(tmp_path), environment(variables)))
         return system_at(place / "mine.py", name, places[-1])
 
     yield make
@@ -127,7 +127,7 @@ class OneHost:
     def __init__(self, folder: Path, server: AnyForm, listening: socket.socket) -> None:
         self.server, self.listening, self._folder = server, listening, folder
         variables = {"PLACE": server.url, "PORT": str(listening.getsockname()[1])}
-        self.place = HostPlace(sys.executable, str(folder), str(folder), environment(variables))
+        self.place = HostConfig(sys.executable, str(folder), str(folder), environment(variables))
         self._files: dict[str, Path] = {}
 
     def __call__(self, name: str, code: str) -> HostedSystem:
@@ -162,7 +162,7 @@ def attempts(home: Path) -> Callable[..., list[Made]]:
                 journal = StoreJournal(store, mode)
 
                 async def one(prompt: str) -> Made:
-                    drawn = await DrawnValues(system.name, prompt, (system.name, prompt)).load(journal)
+                    drawn = await RecordedRandomness(system.name, prompt, (system.name, prompt)).load(journal)
                     context = context_of(journal, f"q {prompt}", prompt, limits=limits or Limits(), drawn=drawn)
                     try:
                         return Made((await run_system(system, context, journal)).text, None, context)
@@ -429,9 +429,9 @@ def test_nothing_is_left_where_we_are_killed(busy, tmp_path) -> None:
     ours = f"""
 import asyncio, os, time
 from types import SimpleNamespace
-from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+from ragrounds.agents.systems.hosts import HostedSystem, HostConfig, environment
 from ragrounds.base.records import Question
-place = HostPlace({sys.executable!r}, {str(tmp_path)!r}, {str(tmp_path)!r}, environment({{}}))
+place = HostConfig({sys.executable!r}, {str(tmp_path)!r}, {str(tmp_path)!r}, environment({{}}))
 system = HostedSystem("ask", {str(tmp_path / "mine.py:ask")!r}, place, wiring={{"name": "ask"}})
 seen = SimpleNamespace(thread="t", max_steps=10, changes=False)
 asyncio.run(system.answer(Question(id="q", benchmark="a/b", text="?"), seen))
@@ -484,7 +484,7 @@ def test_a_hostile_host_is_ended_with_a_line(sends, said, attempts, tmp_path, mo
     script = tmp_path / "python"
     script.write_text(f"#!{sys.executable}\n{HOSTILE.replace('sys.argv[1]', 'sys.argv[2]')}\n{sends}\nread()\n")
     script.chmod(0o755)
-    place = HostPlace(str(script), str(tmp_path), str(tmp_path), environment({}))
+    place = HostConfig(str(script), str(tmp_path), str(tmp_path), environment({}))
     system = HostedSystem("./bad.py:ask", "/bad.py:ask", place, wiring={"name": "ask"})
     error = attempts(system, "x")[0].error
     assert isinstance(error, HostEnded)

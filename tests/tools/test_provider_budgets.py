@@ -19,7 +19,7 @@ from ragrounds.evals.engine.scheduler import AttemptSemaphore
 from ragrounds.tools.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
 from ragrounds.tools.web import provider_budget, provider_client
-from ragrounds.tools.web.provider_budget import ProviderBudget, SearchFailed, SearchRefused, fitted, wait_asked
+from ragrounds.tools.web.provider_budget import ProviderBudget, SearchFailed, SearchRefused, fitted, requested_wait
 from ragrounds.tools.web.providers import SearchProvider
 
 KEY = "tvly-0123456789abcdefghij"
@@ -126,11 +126,11 @@ async def test_retry_after_has_every_search_wait() -> None:
     ],
 )
 def test_how_long_a_provider_asks_to_wait(headers: dict[str, str], wait: float | None) -> None:
-    assert wait_asked(headers) == wait
+    assert requested_wait(headers) == wait
 
 
 def test_a_date_to_wait_for() -> None:
-    asked = wait_asked({"retry-after": email.utils.formatdate(time.time() + 30, usegmt=True)})
+    asked = requested_wait({"retry-after": email.utils.formatdate(time.time() + 30, usegmt=True)})
     assert asked == pytest.approx(30, abs=2)
 
 

@@ -14,7 +14,7 @@ from ragrounds.agents.systems import place
 from ragrounds.agents.systems.in_process import adapted, refusals
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
-from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads
+from ragrounds.agents.systems.reads import OwnSource, RecordedDependencies, SystemDependencies
 from ragrounds.base.contracts import System
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import is_import_path
@@ -47,16 +47,16 @@ def code_of(card: Card) -> str:
     return reads_of_system(card).code if is_foreign(card) else catalogue.digest(card.graph)
 
 
-def reads_of_system(card: Card) -> SystemReads:
+def reads_of_system(card: Card) -> SystemDependencies:
     """Open an agent's system, and return its dependencies.
 
     Raises:
         UserError: it cannot be opened.
     """
-    return SystemReads(own_source(card), _heard(card) if card.endpoint is None else Heard())
+    return SystemDependencies(own_source(card), _heard(card) if card.endpoint is None else RecordedDependencies())
 
 
-def reads_of_systems(cards: Iterable[Card]) -> SystemReads | None:
+def reads_of_systems(cards: Iterable[Card]) -> SystemDependencies | None:
     """Return the dependencies of the users' systems among some agents, or ``None`` if there are no such systems.
 
     Raises:
@@ -71,12 +71,12 @@ def reads_of_systems(cards: Iterable[Card]) -> SystemReads | None:
     source = own_source(foreign[0])
     for card in foreign[1:]:
         source = source.joined(own_source(card))
-    return SystemReads(source, next(iter(records.values()), Heard()))
+    return SystemDependencies(source, next(iter(records.values()), RecordedDependencies()))
 
 
-def _heard(card: Card) -> Heard:
+def _heard(card: Card) -> RecordedDependencies:
     """Return the recorded dependencies of an agent's system, in its host or in this process."""
-    return getattr(open_system(card), "heard", None) or place.heard_at(card.graph)
+    return getattr(open_system(card), "heard", None) or place.dependencies_at(card.graph)
 
 
 def own_source(card: Card) -> OwnSource:
@@ -102,7 +102,7 @@ def prompts_of(card: Card) -> tuple[str, ...]:
     return catalogue.prompts_of(card.graph, tools=bool(card.tools))
 
 
-def asks_our_models(card: Card) -> bool:
+def uses_our_models(card: Card) -> bool:
     """Return True if an agent calls the models that `--model` sets.
 
     Raises:
@@ -155,7 +155,7 @@ def open_system(card: Card) -> System:
     key = (id(target), id(person), msgspec.json.encode(card, order="deterministic"))
     if key not in _OPENED:
         wiring = Wiring(**wiring_of(card), person=cast("Callable[[object], object] | None", person))
-        with watched(card.graph), place.heard_at(card.graph).listening():
+        with watched(card.graph), place.dependencies_at(card.graph).listening():
             _OPENED[key] = ((target, person), adapted(target, wiring))
     return _OPENED[key][1]
 

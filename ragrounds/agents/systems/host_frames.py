@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.agents.systems.reads import ToldReads
+from ragrounds.agents.systems.reads import ReportedDependencies
 from ragrounds.base.errors import SystemFailed, UserError
 from ragrounds.base.http import read_json
 from ragrounds.base.text import safe
@@ -153,7 +153,7 @@ def _events() -> dict[str, type[Struct]]:
     events = {
         "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
         "value": msgspec.defstruct("value", [("place", str), ("value", str)]),
-        "read": msgspec.defstruct("read", [("told", ToldReads)]),
+        "read": msgspec.defstruct("read", [("told", ReportedDependencies)]),
     }
     for name, method in vars(Observer).items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in events:

@@ -29,13 +29,13 @@ from ragrounds.agents.systems.host_frames import (
     read_frame,
 )
 from ragrounds.agents.systems.in_process import answer_of
-from ragrounds.agents.systems.reads import Heard
+from ragrounds.agents.systems.reads import RecordedDependencies
 from ragrounds.base.contracts import Observation
 from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, framed
 from ragrounds.recorder.observer import AGO, STEP, Given
 from ragrounds.recorder.unpacking import BadReply
-from ragrounds.recorder.wire import WATCHER, Grown, ToldCall, Unsent, WireRequest, WireResponse
+from ragrounds.recorder.wire import WATCHER, ReportedCall, SizeCheck, Unsent, WireRequest, WireResponse
 
 _MAX_REQUESTS = 20_000
 """Maximum number of pending requests of one host."""
@@ -140,7 +140,7 @@ class Work:
     def _restore_context(self, header: Tell | Exchange) -> None:
         """Restore the step and model call in which the system sent this frame."""
         STEP.set(header.step)
-        ToldCall(header.model_call)
+        ReportedCall(header.model_call)
 
     def _tell(self, line: Line, header: Tell) -> None:
         receivers = {"unseen": self._watcher, "value": self._values, "read": line.host.heard}
@@ -165,7 +165,7 @@ class Work:
         """Get the verdict on a request, and send it to the host."""
         sent: WireResponse | None = None
 
-        async def send(grown: Grown) -> WireResponse:
+        async def send(grown: SizeCheck) -> WireResponse:
             """Let the host send the request."""
             nonlocal sent
             self._sending[line, header.n] = response = self._loop.create_future()
@@ -221,7 +221,7 @@ class Working(Protocol):
         """Return True if nothing may leave the host."""
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> RecordedDependencies:
         """Return the recorded dependencies of its systems."""
 
 

@@ -2,7 +2,7 @@
 
 A host contains only the recorder (:mod:`ragrounds.recorder.host`). The watcher of the attempt, in this process, decides
 how each call in the host is answered, as if the call had been made here. Events of the system are reported here, in
-order. A host serves all systems with the same :class:`HostPlace`. It ends with the command, and the kernel ends it if
+order. A host serves all systems with the same :class:`HostConfig`. It ends with the command, and the kernel ends it if
 this process dies. Its messages are bounded and checked, and a bad frame ends it.
 """
 
@@ -26,7 +26,7 @@ from ragrounds.agents.systems.host_frames import SystemOpened
 from ragrounds.agents.systems.host_work import Line, Work
 from ragrounds.agents.systems.in_process import asked
 from ragrounds.agents.systems.opening import OPENED, module_named
-from ragrounds.agents.systems.reads import Heard
+from ragrounds.agents.systems.reads import RecordedDependencies
 from ragrounds.base.contracts import Observation
 from ragrounds.base.errors import HostEnded, SharedHostEnded, UserError
 from ragrounds.base.http import own_traffic
@@ -49,7 +49,7 @@ _CLOSED_VARIABLES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
 
 
-class HostPlace(NamedTuple):
+class HostConfig(NamedTuple):
     """Start configuration of a host. Systems with the same configuration share a host."""
 
     python: str
@@ -79,7 +79,7 @@ def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 class Host:
     """A process that runs systems."""
 
-    def __init__(self, place: HostPlace, loop: asyncio.AbstractEventLoop, ends: int = 0) -> None:
+    def __init__(self, place: HostConfig, loop: asyncio.AbstractEventLoop, ends: int = 0) -> None:
         """Start a host.
 
         Args:
@@ -91,7 +91,7 @@ class Host:
             UserError: it cannot be started.
         """
         self.place, self.closed = place, place.closed
-        self.heard = heard_in(place)
+        self.heard = dependencies_in_host(place)
         self.ends = ends
         self.answered = False
         self.how = ""
@@ -271,11 +271,11 @@ class _Hosts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[HostPlace, Host] = {}
+        self._held: dict[HostConfig, Host] = {}
         self._owner = 0
         self._loop: asyncio.AbstractEventLoop
 
-    def at(self, place: HostPlace) -> Host:
+    def at(self, place: HostConfig) -> Host:
         """Return the host of a configuration, and start it if necessary.
 
         Raises:
@@ -294,7 +294,7 @@ class _Hosts:
                 host = self._held[place] = Host(place, self._loop, ends)
             return host
 
-    def answered(self, place: HostPlace) -> None:
+    def answered(self, place: HostConfig) -> None:
         """Reset the count of ends of a configuration's hosts, because one has answered, perhaps in a host for one
         question.
         """
@@ -302,7 +302,7 @@ class _Hosts:
             for running_place, host in self._held.items():
                 host.answered |= running_place._replace(alone=place.alone) == place
 
-    def end(self, place: HostPlace | None = None) -> None:
+    def end(self, place: HostConfig | None = None) -> None:
         """End all hosts, or those of one configuration, with their child processes."""
         with self._lock:
             ends = [
@@ -322,12 +322,12 @@ _HOSTS = _Hosts()
 atexit.register(_HOSTS.end)
 
 
-_RECORDS: dict[HostPlace, Heard] = {}
+_RECORDS: dict[HostConfig, RecordedDependencies] = {}
 
 
-def heard_in(place: HostPlace) -> Heard:
+def dependencies_in_host(place: HostConfig) -> RecordedDependencies:
     """Return the recorded dependencies of a host configuration's systems in this command."""
-    return _RECORDS.setdefault(place._replace(closed=False, alone=False), Heard())
+    return _RECORDS.setdefault(place._replace(closed=False, alone=False), RecordedDependencies())
 
 
 def end_hosts() -> None:
@@ -345,7 +345,7 @@ class HostedSystem:
         self,
         name: str,
         target: str,
-        place: HostPlace,
+        place: HostConfig,
         *,
         wiring: Mapping[str, Any],
         folders: tuple[str, ...] = (),
@@ -369,9 +369,9 @@ class HostedSystem:
         """True if the kernel refuses all traffic of its last host process, in a replay."""
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> RecordedDependencies:
         """Return the recorded dependencies of its host's systems."""
-        return heard_in(self.place)
+        return dependencies_in_host(self.place)
 
     def open(self) -> HostedSystem:
         """Open the system, and wait until it is open.

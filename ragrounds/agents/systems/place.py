@@ -21,10 +21,16 @@ from msgspec import Struct
 from ragrounds.agents.systems.in_process import refusals
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import OPENED, REFUSED, module_named, watched
-from ragrounds.agents.systems.reads import Heard, OwnSource, SystemReads, forget, heard_here
+from ragrounds.agents.systems.reads import (
+    OwnSource,
+    RecordedDependencies,
+    SystemDependencies,
+    dependencies_in_process,
+    forget,
+)
 from ragrounds.agents.trust import say_whose
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.plugins import imported_module, say_once
+from ragrounds.base.plugins import imported_module, warn_once
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.recorder.answers import at_path
 from ragrounds.recorder.targets import held_in
@@ -221,7 +227,7 @@ def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[st
 
     file = folder / env
     if not file.is_file():  # usual after a fresh clone, because the file is not committed
-        say_once(f"{path}: its env is {env!r}, and there is no such file in its folder: no variable is set.")
+        warn_once(f"{path}: its env is {env!r}, and there is no such file in its folder: no variable is set.")
         return {}
     return {key: value for key, value in dotenv_values(file).items() if value is not None}
 
@@ -265,14 +271,14 @@ def source_of(name: str) -> OwnSource:
     )
 
 
-def heard_at(name: str) -> Heard:
+def dependencies_at(name: str) -> RecordedDependencies:
     """Return the recorded dependencies of the systems in the same folder or package, in this process."""
     app = app_of(name)
     target = app.target if app else name
     if object_at(name) is not None:
-        return heard_here(HERE)
+        return dependencies_in_process(HERE)
     module = target.rpartition(":")[0].partition(".")[0]
-    return heard_here(module if is_module(target) else str(file_of(target).parent))
+    return dependencies_in_process(module if is_module(target) else str(file_of(target).parent))
 
 
 def _forget_changed(name: str) -> None:
@@ -281,9 +287,9 @@ def _forget_changed(name: str) -> None:
     Raises:
         UserError: another system of this process has modules or variables of these names.
     """
-    heard, app, source = heard_at(name), app_of(name), source_of(name)
+    heard, app, source = dependencies_at(name), app_of(name), source_of(name)
     say_whose(name, app.target if app else name)
-    reads = SystemReads(source, heard)
+    reads = SystemDependencies(source, heard)
     own_files = reads.own_modules()
     entry_files = {path.resolve() for path in source.files}
     shared = {
@@ -325,7 +331,7 @@ def module_of(target: str, name: str) -> ModuleType:
     Raises:
         UserError: the module does not exist, or its import fails.
     """
-    with watched(name), heard_at(name).listening():
+    with watched(name), dependencies_at(name).listening():
         return imported_module(target if _is_file(target) else target.rpartition(":")[0])
 
 

@@ -17,17 +17,17 @@ from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.trust import code_files, say_whose
 from ragrounds.base.digests import file_mark
 from ragrounds.base.errors import UserError
-from ragrounds.base.plugins import check_before, is_import_path, say_once
+from ragrounds.base.plugins import check_before, is_import_path, warn_once
 
 if TYPE_CHECKING:
     from ragrounds.agents.card import Card
-    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace
+    from ragrounds.agents.systems.hosts import HostConfig, HostedSystem
 
 _WITH_HOSTS = ("linux", "darwin")
 """Platforms that support hosts (:data:`sys.platform`)."""
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+ragrounds\b|import[ \t][^#\n]*\bragrounds\b)", re.MULTILINE)
 _OBJECT = "it is a Python object of this process"
-_hosted: dict[tuple[HostPlace, bytes], HostedSystem] = {}
+_hosted: dict[tuple[HostConfig, bytes], HostedSystem] = {}
 """Systems that are open in hosts: the host's configuration and the card → the system."""
 _users = 0
 """Number of commands of this process that may use hosts now."""
@@ -95,7 +95,7 @@ def hosted(card: Card) -> HostedSystem | None:
             f"{card.graph} is opened in this process, because {reason}: python = {card.python!r} has no effect."
         )
     if reason != _OBJECT and not reason.startswith("its file"):
-        say_once(f"{card.graph} runs in this process, not in its own: {reason}.")
+        warn_once(f"{card.graph} runs in this process, not in its own: {reason}.")
     return None
 
 
@@ -119,7 +119,7 @@ def _names_ragrounds(path: Path, mark: tuple[int, int]) -> bool:
 def _system(card: Card) -> HostedSystem:
     """Return the system of an agent, ready to be opened in a host."""
     # Imported here, because runs of shipped agents need none of them.
-    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+    from ragrounds.agents.systems.hosts import HostConfig, HostedSystem, environment
 
     app = place.app_of(card.graph)
     target_path = app.target if app else card.graph
@@ -129,7 +129,7 @@ def _system(card: Card) -> HostedSystem:
     target = _absolute(target_path)
     file_folder = "" if place.is_module(target) else str(Path(target.rpartition(":")[0]).parent)
     working = app.folders[0] if app else str(Path.cwd())
-    host_place = HostPlace(
+    host_place = HostConfig(
         python=_interpreter(card.python),
         folder=(app.folders[0] if app else file_folder) or working,
         working=working,

@@ -74,7 +74,7 @@ class OwnSource(Struct, frozen=True, kw_only=True):
         return next((path.resolve().parent for path in self.files), Path.cwd())
 
 
-class ToldReads(Struct, eq=False):
+class ReportedDependencies(Struct, eq=False):
     """Dependencies that a process reports: the result of :meth:`ragrounds.recorder.reads.Reads.take`."""
 
     files: dict[str, tuple[int, int]] = {}
@@ -86,7 +86,7 @@ class ToldReads(Struct, eq=False):
     path: dict[str, int] = {}
 
 
-class Heard(ToldReads, eq=False):
+class RecordedDependencies(ReportedDependencies, eq=False):
     """All recorded dependencies of the systems of one process and folder."""
 
     here: Reads | None = None
@@ -102,13 +102,13 @@ class Heard(ToldReads, eq=False):
     def listen(self) -> int:
         """Take in new dependencies. Return a number that changes only if there are new ones."""
         if self.here is not None and (reported := self.here.take()):
-            self.read(msgspec.convert(reported, ToldReads))
+            self.read(msgspec.convert(reported, ReportedDependencies))
         return self.count
 
-    def read(self, told: ToldReads) -> None:
+    def read(self, told: ReportedDependencies) -> None:
         """Take in the dependencies that a process reports."""
         with self.lock:
-            for kind in ToldReads.__struct_fields__:
+            for kind in ReportedDependencies.__struct_fields__:
                 entries = getattr(self, kind)
                 entries.update(getattr(told, kind))
                 for extra in list(entries)[_MAX_ENTRIES:]:
@@ -148,19 +148,19 @@ class Heard(ToldReads, eq=False):
                 READS.reset(token)
 
 
-_IN_THIS_PROCESS: dict[str, Heard] = {}
+_IN_THIS_PROCESS: dict[str, RecordedDependencies] = {}
 """Folder or package → recorded dependencies of its systems in this process."""
 
 
-def heard_here(place: str) -> Heard:
+def dependencies_in_process(place: str) -> RecordedDependencies:
     """Return the record of the dependencies of a folder's or package's systems that are opened in this process."""
     if place not in _IN_THIS_PROCESS:
         NAMED.update(("ragrounds.graphs", *(() if os.sep in place or place == "ragrounds" else (place,))))
-        _IN_THIS_PROCESS[place] = Heard(here=Reads())
+        _IN_THIS_PROCESS[place] = RecordedDependencies(here=Reads())
     return _IN_THIS_PROCESS[place]
 
 
-def forget(heard: Heard) -> None:
+def forget(heard: RecordedDependencies) -> None:
     """Forget dependencies that were recorded in this process."""
     for folder_or_package in [
         folder_or_package for folder_or_package, record in _IN_THIS_PROCESS.items() if record is heard
@@ -177,10 +177,10 @@ class Difference(NamedTuple):
     now: str
 
 
-class SystemReads:
+class SystemDependencies:
     """Dependencies of one system, and their current state."""
 
-    def __init__(self, source: OwnSource, heard: Heard) -> None:
+    def __init__(self, source: OwnSource, heard: RecordedDependencies) -> None:
         self.source, self._heard = source, heard
         self.listen, self.listening = heard.listen, heard.listening
         heard.starts.update(path.resolve() for path in source.files)

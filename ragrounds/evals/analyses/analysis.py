@@ -140,7 +140,7 @@ def analyse(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptio
     return find_analysis(name)(store, runs, options)
 
 
-def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
+def rename_runs(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
     """Return the analysis with names in place of run ids in its table and its picture. Its record keeps the ids.
 
     Args:

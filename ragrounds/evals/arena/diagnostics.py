@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.verdicts import LETTERS, Match, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.judges.pairs import drawn_labels
+from ragrounds.evals.judges.pairs import random_labels
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
@@ -173,7 +173,7 @@ def _label(arena: Arena, judgement: ArenaJudgement, position: int) -> str:
     letter = judgement.outcomes[position]
     if letter == "=":
         return "tie"
-    labels = drawn_labels(pair_seed(arena.seed, judgement.question_id, judgement.first, judgement.second))
+    labels = random_labels(pair_seed(arena.seed, judgement.question_id, judgement.first, judgement.second))
     return labels[0] if letter == "1" else labels[1]
 
 
@@ -278,7 +278,7 @@ def judge_agreements(
     return tuple(agreements)
 
 
-def own_models(arena: Arena) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def judges_of_own_model(arena: Arena) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the judges whose model also answers, each with the systems of that model: it may favour them."""
     judges_with_systems = []
     for judge in arena.judges:

@@ -18,9 +18,9 @@ from ragrounds.evals.arena.diagnostics import (
     Pair,
     judge_agreements,
     judge_costs,
+    judges_of_own_model,
     judges_on_axis,
     missing_verdicts,
-    own_models,
 )
 from ragrounds.evals.arena.lineup import Lineup, renamed
 from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
@@ -128,7 +128,7 @@ def arena_report(
             *(f"Judges' calls were {description}." for description in other_models(arenas.answered_by(number))),
             *(
                 f"{judge} judges answers of its own model ({', '.join(systems)}), which it may favour."
-                for judge, systems in own_models(arena)
+                for judge, systems in judges_of_own_model(arena)
             ),
             *_notes(arena, axes, planted),
         ),

@@ -276,7 +276,7 @@ def nice_to_have(gold: Gold) -> tuple[str, ...]:
     return tuple(fact[0] for fact in gold.facts if fact[1:] == (NICE,))
 
 
-def for_a_judge(question: Question) -> bool:
+def has_judged_facts(question: Question) -> bool:
     """Return True if a question's facts are statements or criteria for a judge (K-QA)."""
     return question.metadata.get("facts") in (STATEMENTS, RUBRIC)
 

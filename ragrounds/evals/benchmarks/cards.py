@@ -111,7 +111,7 @@ class _CardFile(Struct):
     made: _BuildRecord = _BuildRecord()
 
 
-def card_beside(folder: Path) -> Card | None:
+def load_built_card(folder: Path) -> Card | None:
     """Return the card next to a benchmark's files, as `ragrounds build` writes it; ``None`` if it does not exist.
 
     Raises:
@@ -121,7 +121,7 @@ def card_beside(folder: Path) -> Card | None:
     return card_file.benchmark if card_file else None
 
 
-def hashes_beside(folder: Path) -> dict[str, str]:
+def load_built_hashes(folder: Path) -> dict[str, str]:
     """Return the hashes of the files that `ragrounds build` wrote, from the card next to them: name → SHA-256.
 
     If the set is a folder inside the built benchmark, the names begin with that folder.

@@ -26,7 +26,7 @@ from ragrounds.base.files import shown
 from ragrounds.base.plugins import NoSuchModule
 from ragrounds.base.specs import Value, parse
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, family_cards, find_card, load_built_card
 from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family, families, find_family, named_family
 from ragrounds.tools.leak_guard import GUARD_FILE, read_guard
 
@@ -139,7 +139,7 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name
-    built_card = card_beside(path) if path.is_dir() else None
+    built_card = load_built_card(path) if path.is_dir() else None
     card = (
         msgspec.structs.replace(built_card, name=name)
         if built_card

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import READ, make_home, shown
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, load_built_card, load_built_hashes, remote_files
 from ragrounds.evals.benchmarks.catalogue import (
     BenchmarkReference,
     load,
@@ -128,7 +128,7 @@ def known_card(name: str, home: Path) -> Card:
     family = name.partition("/")[0]
     if family in families() and families()[family].open and "/" in name:
         reference = parse_reference(name)
-        built_card = card_beside(place(reference, home))
+        built_card = load_built_card(place(reference, home))
         if built_card is not None:
             return msgspec.structs.replace(built_card, name=reference.name)
     return card(name)
@@ -169,7 +169,7 @@ def verify(reference: str, home: Path) -> VerifiedBenchmark:
     else:
         files = [file for file in sorted(path.rglob("*")) if file.is_file()]
         single_hash = card.sha256 if len(files) == 1 else ""
-        built_hashes = hashes_beside(path)
+        built_hashes = load_built_hashes(path)
         hashes = {
             str(file.relative_to(path)): _same(
                 file,

@@ -34,7 +34,7 @@ from ragrounds.evals.claims.claims import (
     parse_claim,
     resolved,
 )
-from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
@@ -93,7 +93,7 @@ class _Assertions:
     """Runs, scores and settings that claims are checked against."""
 
     runs: Mapping[str, Run]
-    basis: ComparisonBasis
+    basis: ComparisonSet
     scorer: str
     stopped: StoppedRuns
     seed: int

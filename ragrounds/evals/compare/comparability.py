@@ -21,7 +21,7 @@ ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 """Run id → scorer → scores."""
 
 
-class ComparisonBasis(Struct, frozen=True, kw_only=True):
+class ComparisonSet(Struct, frozen=True, kw_only=True):
     """Questions, epochs and scorers that runs are compared on, with the attempts and scores that were loaded."""
 
     questions: tuple[Question, ...]
@@ -85,7 +85,7 @@ def comparison_basis(
     common: bool,
     answered: bool = False,
     shared_scorers: bool = False,
-) -> ComparisonBasis:
+) -> ComparisonSet:
     """Return what these runs can be compared on.
 
     With `common` or `answered` that is the questions that all of them have answered. With `shared_scorers` only the
@@ -128,7 +128,7 @@ def comparison_basis(
     user_headlines = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
     headlines = user_headlines or headline_of(questions, showable.intersection(shared))
     headline_names = [name for headline in headlines for name in (headline.scorer, *headline.columns)]
-    return ComparisonBasis(
+    return ComparisonSet(
         questions=tuple(questions),
         golds=store.questions(runs[0])[1],
         epochs=epochs,

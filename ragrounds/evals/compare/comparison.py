@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
-from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
     GroupTable,
@@ -286,9 +286,7 @@ def compare(
     )
 
 
-def _totals(
-    run: Run, basis: ComparisonBasis, replies_by_model: ReplyModels, name: str, judging: LedgerLine
-) -> RunTotals:
+def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name: str, judging: LedgerLine) -> RunTotals:
     summaries = basis.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
@@ -360,7 +358,7 @@ class _Tables:
     """Inputs of the tables of one comparison."""
 
     runs: Sequence[Run]
-    basis: ComparisonBasis
+    basis: ComparisonSet
     stopped: StoppedRuns
     seed: int
     cost: CostMeasure | None

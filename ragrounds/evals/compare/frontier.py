@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Attempt, Question, Run
-from ragrounds.evals.compare.comparability import ComparisonBasis
+from ragrounds.evals.compare.comparability import ComparisonSet
 from ragrounds.evals.compare.figures import Figure, design
 from ragrounds.evals.compare.question_values import QuestionValues, Values
 from ragrounds.evals.stats.bootstrap import (
@@ -149,7 +149,7 @@ class ScoredRuns(Struct, frozen=True):
 
 
 def frontiers(
-    basis: ComparisonBasis,
+    basis: ComparisonSet,
     runs: Sequence[Run],
     questions: Sequence[Question],
     scored: Mapping[str, ScoredRuns],

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.records import Question, Run
-from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
+from ragrounds.evals.compare.comparability import ComparisonSet, common_questions
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.question_values import Values
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds
@@ -110,7 +110,7 @@ class StoppedRuns:
     them."""
 
     def __init__(
-        self, store: Store, runs: Sequence[Run], basis: ComparisonBasis, by_run: Mapping[str, StopRecord]
+        self, store: Store, runs: Sequence[Run], basis: ComparisonSet, by_run: Mapping[str, StopRecord]
     ) -> None:
         self._basis, self.by_run = basis, by_run
         # Not only the questions that all have answered: those after the first unanswered question do not count.

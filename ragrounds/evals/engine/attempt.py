@@ -24,11 +24,11 @@ from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Q
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, guard_of
-from ragrounds.evals.engine.drawn_values import AgentDraws
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.recorded_randomness import AgentRandomness
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns, Scorers
-from ragrounds.evals.engine.run_reads import RunReads
+from ragrounds.evals.engine.run_reads import RunDependencies
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
@@ -69,8 +69,8 @@ class _OpenedRun(Struct, frozen=True):
     """Scorers of the attempts in the store."""
     at_once: AttemptsAtOnce | None
     """Attempts of a foreign system that are in flight, if its calls are recorded at the wire; ``None`` otherwise."""
-    draws: AgentDraws
-    reads: RunReads
+    draws: AgentRandomness
+    reads: RunDependencies
     inner: Any
     """Instance of :class:`ragrounds.evals.engine.inner_attempts.InnerAgents`, if agents run inside this one."""
 
@@ -96,8 +96,8 @@ class AttemptRunner:
                 made=store.done(planned.run),
                 scored=frozenset(store.score_codes(planned.run)),
                 at_once=None if isinstance(system, _BuiltInGraph) or system.takes_context else AttemptsAtOnce(),
-                draws=AgentDraws(planned.agent, here=isinstance(system, InProcessSystem)),
-                reads=RunReads(store, planned, asks=journal.mode != "replay"),
+                draws=AgentRandomness(planned.agent, here=isinstance(system, InProcessSystem)),
+                reads=RunDependencies(store, planned, asks=journal.mode != "replay"),
                 inner=self._inner(planned) if planned.inner else None,
             )
             for planned in planned_runs

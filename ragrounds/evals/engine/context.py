@@ -59,8 +59,8 @@ from ragrounds.base.records import (
 from ragrounds.base.specs import Value, parse
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
-from ragrounds.evals.engine.drawn_values import DrawnValues
 from ragrounds.evals.engine.nested_context import NestedContext
+from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.graphs import catalogue
@@ -68,7 +68,7 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, used_price
 from ragrounds.models.reply_parts import believed, request_usage
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.tools.agent_tools import DOCUMENT, FETCH, MCP, READ, AgentTool, WrongArguments, in_turn, passages_of
+from ragrounds.tools.agent_tools import DOCUMENT, FETCH, MCP, READ, AgentTool, WrongArguments, interleave, passages_of
 from ragrounds.tools.index.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
@@ -121,7 +121,7 @@ class AttemptContext(AttemptLog):
     """Attempts of the same foreign system that are in flight."""
     inside: Callable[..., Awaitable[Attempted]] | None = None
     """Function that makes attempts of the agents inside this one, like :meth:`attempt_of`."""
-    drawn: DrawnValues | None = None
+    drawn: RecordedRandomness | None = None
     """Recorded clock and random values of a foreign system; ``None`` if they are not recorded."""
     change: Intervention | None = None
     """Change that a counterfactual makes."""
@@ -322,7 +322,7 @@ class AttemptContext(AttemptLog):
                 searches.append(self._search_recorded(tool.searcher, query, k, empty=empty))
             elif tool.argument and tool.spec.startswith(MCP):
                 searches.append(self._passages_by(tool, {tool.argument: query.text}))
-        passages = in_turn(await asyncio.gather(*searches), k)
+        passages = interleave(await asyncio.gather(*searches), k)
         self._passages.update({passage.id: passage for passage in passages})
         readers = {tool.spec.partition("[")[0]: tool for tool in self.toolbox if tool.use is not None}
         full_passages = [await self._read_on(passage, readers) for passage in passages]

@@ -25,8 +25,8 @@ from ragrounds.base.records import Attempt, Event, Gold, Question, Reply
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, R, guard_of
-from ragrounds.evals.engine.drawn_values import AgentDraws
 from ragrounds.evals.engine.plan import OpenedAgent
+from ragrounds.evals.engine.recorded_randomness import AgentRandomness
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.evals.scorers import described, headline_of, score_by
 from ragrounds.evals.scorers.answer_status import read_long
@@ -148,7 +148,7 @@ class _InnerAgent:
         self._inner = InnerAgents(opened.inner, journal, foreign, alone)
         hears = self._system is not None and not self._system.takes_context
         self._at_once = AttemptsAtOnce() if hears else None
-        self._draws = AgentDraws(opened.agent, here=isinstance(self._system, InProcessSystem))
+        self._draws = AgentRandomness(opened.agent, here=isinstance(self._system, InProcessSystem))
 
     async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
         """Make one attempt of this agent at the question of `around`."""

@@ -15,7 +15,7 @@ from ragrounds.base.errors import StopRun
 from ragrounds.base.http import in_background
 from ragrounds.base.records import Question
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.drawn_values import OPENINGS, DrawnValues
+from ragrounds.evals.engine.recorded_randomness import OPENINGS, RecordedRandomness
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
@@ -36,7 +36,7 @@ class OpeningRecorder:
         self._journal: StoreJournal | None = None
         self._recorder: AttemptRecorder | None = None
         self._context: AttemptContext | None = None
-        self._randomness: dict[str, DrawnValues] = {}
+        self._randomness: dict[str, RecordedRandomness] = {}
         self._missed: dict[str, BaseException] = {}
         """Reason why the contents of a file or module cannot be replayed, by its name. A module remains imported."""
 
@@ -124,7 +124,7 @@ class OpeningRecorder:
         assert self._journal is not None
         assert self._context is not None
         if module in OPENED and module not in self._randomness:
-            randomness = DrawnValues(module, "opening", ("opening", module))
+            randomness = RecordedRandomness(module, "opening", ("opening", module))
             self._randomness[module] = OPENINGS[module] = await randomness.open(self._journal, OPENED[module])
         self._context.drawn = self._randomness.get(module)
 

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems import (
-    asks_our_models,
     code_of,
     is_foreign,
     prompts_of,
     reads_of_systems,
     takes_context,
+    uses_our_models,
 )
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.base.contracts import Intervention, Model, Searcher
@@ -41,7 +41,7 @@ from ragrounds.evals.engine.system_identity import (
     compared,
     differences,
     differing_parts,
-    found_run,
+    find_matching_run,
     in_words,
     is_own,
     said,
@@ -239,7 +239,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
     """
     agents = [open_agent(text) for text in recipe.agents]
     for part in (part for agent in agents for part in agent.whole):
-        if not asks_our_models(part.card):
+        if not uses_our_models(part.card):
             check_effects(parse(part.spec), part.card)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for index, spec in enumerate(specs) if spec in specs[:index]), None):
@@ -334,7 +334,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     Raises:
         UserError: neither the agent's card nor `default` names a model.
     """
-    if not asks_our_models(agent.card):
+    if not uses_our_models(agent.card):
         return {}
     texts = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in texts and not agent.inner:
@@ -480,7 +480,7 @@ def find_or_start_run(
     """
     current = identity or _system_identity(benchmark, opened, epochs)
     if is_own(current.identity):
-        earlier = found_run(store, current)
+        earlier = find_matching_run(store, current)
     else:
         earlier = store.latest(fingerprint(current.identity))
         earlier = earlier if earlier and not differences(store, earlier, current) else None

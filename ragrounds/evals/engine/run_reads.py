@@ -24,7 +24,7 @@ _LONGEST = 1000
 """Largest number of characters of a server's facts; longer ones are stored as a digest."""
 
 
-class RunReads:
+class RunDependencies:
     """Dependencies of one run, each stored once.
 
     Args:

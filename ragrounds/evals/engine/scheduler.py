@@ -305,7 +305,7 @@ async def run_pool(
         """Make one attempt in the slot that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
         ASKED.set(AskedPrompts(semaphore.kept))
-        slot = AttemptPlace(semaphore)
+        slot = AttemptSlot(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:
             """Let another attempt begin while this one is written."""
@@ -375,7 +375,7 @@ class AttemptSemaphore(ResizableSemaphore):
             self.paused -= 1
 
 
-class AttemptPlace:
+class AttemptSlot:
     """Acquired slot of one attempt.
 
     While the attempt is written, others begin; but no more are written at a time than there are slots, so that a slow

@@ -30,7 +30,7 @@ ServerChanged = Literal["stop", "new"]
 """Action if another server answers at an address: stop, or store its answers separately, under a new identity."""
 
 
-class MetServers(Struct, frozen=True):
+class ProbedServers(Struct, frozen=True):
     """Servers of some models."""
 
     texts: Mapping[str, str] = {}
@@ -40,14 +40,14 @@ class MetServers(Struct, frozen=True):
     """
 
 
-async def meet_servers(
+async def probe_servers(
     store: Store,
     models: Iterable[str],
     *,
     changed: ServerChanged = "stop",
     replay: bool = False,
     resumed: Run | None = None,
-) -> MetServers:
+) -> ProbedServers:
     """Ask the servers of some models for their facts, and compare them with those in the store.
 
     Models without an address are unchanged: a provider's names are its own, and a server that is started here runs what
@@ -80,7 +80,7 @@ async def meet_servers(
             facts[server.server] = server.facts
             if server.fingerprint:
                 texts[text] = str(spec.having(fingerprint=server.fingerprint))
-    return MetServers(texts, facts)
+    return ProbedServers(texts, facts)
 
 
 async def _identify_server(

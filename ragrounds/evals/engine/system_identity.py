@@ -15,7 +15,7 @@ import msgspec
 from ragrounds.agents.agent import Card
 from ragrounds.agents.systems import open_system, reads_of_system
 from ragrounds.agents.systems.in_process import InProcessSystem
-from ragrounds.agents.systems.reads import Difference, SystemReads
+from ragrounds.agents.systems.reads import Difference, SystemDependencies
 from ragrounds.base.records import Run
 from ragrounds.base.redaction import redacted
 from ragrounds.evals.store.reads import reads_of
@@ -40,7 +40,7 @@ class SystemIdentity(NamedTuple):
 
     identity: Mapping[str, object]
     """Identity of the run, without the models that it calls."""
-    reads: SystemReads | None = None
+    reads: SystemDependencies | None = None
     """Dependencies of the system; ``None`` if it is not a user's system."""
     told: Mapping[str, str] = {}
     """Facts that the servers of runs report now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
@@ -103,7 +103,7 @@ def same_agent(run: Run, now: SystemIdentity) -> bool:
     return run.agent == now.identity["agent"] and compared(run.identity) == compared(now.identity)
 
 
-def found_run(store: Store, now: SystemIdentity) -> Run | None:
+def find_matching_run(store: Store, now: SystemIdentity) -> Run | None:
     """Return the newest run that still matches this system; ``None`` if no run does."""
     same = (run for run in reversed(store.runs()) if same_agent(run, now))
     return next((run for run in same if not differences(store, run, now)), None)

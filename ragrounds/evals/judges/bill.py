@@ -177,7 +177,7 @@ def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
     return {judge: labels[0] for judge, labels in labels_by_judge.items() if len(labels) > 1 and len(set(labels)) == 1}
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class JudgingResult(Struct, frozen=True, kw_only=True):
     """Scores and verdicts of one judge, or a panel, on a run's attempts or on its probes."""
 
     scores: tuple[Score, ...] = ()
@@ -194,7 +194,7 @@ def store_judged_run(
     run: Run,
     by: AttemptJudge,
     judges: Sequence[Model],
-    made: Judged,
+    made: JudgingResult,
     left: Sequence[Score],
     *,
     code: str,

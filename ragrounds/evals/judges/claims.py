@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.records import Attempt, Gold, Passage, Question, Score, Verdict, blank
-from ragrounds.evals.benchmarks.benchmark import for_a_judge, must_have, nice_to_have
+from ragrounds.evals.benchmarks.benchmark import has_judged_facts, must_have, nice_to_have
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.labels import LabelAgreement
-from ragrounds.evals.judges.methods import JudgeMeans
+from ragrounds.evals.judges.methods import JudgeResources
 from ragrounds.evals.judges.verifiers import BY_NAME, ENTAILED, AskedVerifier, confusion, stated_sentences
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.citations import (
@@ -157,7 +157,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
         (passages, index_by_number), asked_verifier = sources_of(self.traced(attempt)), verifying.asked
-        statements = (*must_have(gold), *nice_to_have(gold)) if for_a_judge(question) else ()
+        statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
         reference = gold.answer if gold.answer.strip() else "\n".join(statements)
         marked_claims, unsplit = await asked_verifier.split(attempt.text)
         gold_claims, unsplit_gold = (statements, "") if statements else await asked_verifier.split(reference)
@@ -255,7 +255,7 @@ async def _weigh(cited: Sequence[CitedSentence], texts: Sequence[str], verifying
         return figures
 
 
-def open_judge(method: VerifiedMethod, means: JudgeMeans) -> ClaimJudge:
+def open_judge(method: VerifiedMethod, means: JudgeResources) -> ClaimJudge:
     """Return the judge of attempts for this method."""
 
     def traced(attempt: Attempt) -> Sequence[TracedCall]:

@@ -19,7 +19,7 @@ from ragrounds.models.prices import Price
 from ragrounds.tools.index.cards import NamedEmbedder
 
 
-class JudgeMeans(Struct, frozen=True, kw_only=True):
+class JudgeResources(Struct, frozen=True, kw_only=True):
     """Resources that a judge method may need in addition to a judge."""
 
     store: Store
@@ -63,7 +63,7 @@ def label_method(name: str) -> LabelMethod:
     return method
 
 
-def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
+def open_method(method: JudgeMethod, means: JudgeResources) -> AttemptJudge:
     """Return the attempt judge of this method.
 
     Raises:

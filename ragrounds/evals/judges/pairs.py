@@ -37,7 +37,7 @@ class ShownPair(Struct, frozen=True):
         return "first" if value == self.labels[0] else "second"
 
 
-def drawn_labels(seed: str) -> tuple[str, str]:
+def random_labels(seed: str) -> tuple[str, str]:
     """Return the labels of the answer that is shown first and of the other one, chosen at random by `seed`."""
     return LABELS if hashlib.sha256(f"labels {seed}".encode()).digest()[0] % 2 else LABELS[::-1]
 
@@ -50,7 +50,7 @@ def show_pair(
     The answer called A is chosen at random by `seed`, so that a judge that prefers the letter A favours no answer. For
     both orders of a pair use the same seed and exchange the answers alone: the label then goes with the position.
     """
-    labels = drawn_labels(seed)
+    labels = random_labels(seed)
     form = VerdictForm(tuple(axes), (*sorted(labels), TIE))
     messages = prompts.render(
         PROMPT,

@@ -8,7 +8,7 @@ from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Score
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
-from ragrounds.evals.judges.bill import Judged, PanelAgreement
+from ragrounds.evals.judges.bill import JudgingResult, PanelAgreement
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 
 UNDECIDED = "the judges have no majority"
@@ -34,7 +34,7 @@ def by_majority(
     tried: Sequence[Attempt],
     golds: Mapping[str, Gold],
     by_judge: Sequence[Sequence[JudgedAnswer]],
-) -> Judged:
+) -> JudgingResult:
     """Return the panel's result from every judge's answers on the attempts `tried`, in their order."""
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
@@ -48,7 +48,7 @@ def by_majority(
             scores += answers[0].scores
     complete = [votes for votes in labels if None not in votes]
     comparable = [votes for votes in labels if sum(label is not None for label in votes) > 1]
-    return Judged(
+    return JudgingResult(
         scores=tuple(scores),
         verdicts=tuple(verdict for answers in by_judge for answer in answers for verdict in answer.verdicts),
         calls=tuple(call for answers in by_judge for answer in answers for call in answer.calls),

@@ -25,7 +25,7 @@ from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.records import Attempt, Call, Gold, Question, Run, Verdict
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks, unreadable
-from ragrounds.evals.judges.bill import Judged
+from ragrounds.evals.judges.bill import JudgingResult
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
 from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
@@ -230,7 +230,7 @@ async def probe_runs(
     prompts: Prompts,
     at_once: int,
     admission: Admission,
-) -> dict[int, Judged]:
+) -> dict[int, JudgingResult]:
     """Return run index → gates of its judges and the calls that they took, or the reason why gates are missing.
 
     Args:
@@ -244,14 +244,14 @@ async def probe_runs(
         at_once: number of answers that are probed concurrently.
         admission: admission that says whether the budget allows more.
     """
-    judged_runs: dict[int, Judged] = {}
+    judged_runs: dict[int, JudgingResult] = {}
     for run in {key[0]: None for key in judged}:
         keys = [key for key in tasks if key[0] == run and key in judged]
         answers = [judged[key] for key in keys]
         if not any(answer.verdicts for answer in answers):
             continue
         if wish.answers == 0:
-            judged_runs[run] = Judged(unprobed="--probes 0")
+            judged_runs[run] = JudgingResult(unprobed="--probes 0")
             continue
         judged_runs[run] = await _probe_run(
             by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
@@ -276,33 +276,37 @@ async def _probe_run(
     prompts: Prompts,
     at_once: int,
     admission: Admission,
-) -> Judged:
+) -> JudgingResult:
     judges = {task.judge.spec: task.judge for task in tasks}
     taken = sum(len(answer.calls) for answer in answers_by_task)
     answer_count = wish.answers
     if answer_count is None:
         if taken < WORTH_PROBING * len(judges):
-            return Judged(unprobed=f"{taken:,} calls are few; --probes {FEWEST} probes {FEWEST} answers all the same")
+            return JudgingResult(
+                unprobed=f"{taken:,} calls are few; --probes {FEWEST} probes {FEWEST} answers all the same"
+            )
         answer_count = min(MOST, max(FEWEST, int(SHARE * taken / len(judges) / len(PROBES))))
     first_judge_tasks = [task for task in tasks if task.judge is next(iter(judges.values()))]
     tried = [(task.attempt, task.question, task.gold) for task in first_judge_tasks]
     prober = Prober(method, islice(planned(tried, method), answer_count))
     probe_tasks = [task for task in tasks if (task.question.id, task.attempt.epoch) in prober.items]
     if not probe_tasks:
-        return Judged(unprobed="for no answer is a right and a wrong verdict known")
+        return JudgingResult(unprobed="for no answer is a right and a wrong verdict known")
     answers = await judge_tasks(
         prober, probe_tasks, prompts, at_once=at_once, admits=admission.affords, done=admission.judged
     )
     calls = tuple(call for answer in answers if answer for call in answer.calls)
     if None in answers:
-        return Judged(calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on")
+        return JudgingResult(
+            calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on"
+        )
     gates = []
     for judge in judges:
         own_answers = [answer for task, answer in zip(tasks, answers_by_task, strict=True) if task.judge.spec == judge]
         all_calls = sum(call.actor == judge for call in calls) + sum(len(answer.calls) for answer in own_answers)
         verdicts = [verdict for answer in own_answers for verdict in answer.verdicts]
         gates.append(gate(judge, prober.replies[judge], wish.least, verdicts, all_calls))
-    return Judged(calls=calls, gates=tuple(gates))
+    return JudgingResult(calls=calls, gates=tuple(gates))
 
 
 def recorded_noise(store: Store, run: Run, method: LabelMethod, by: ScoreJudges) -> str:

@@ -29,7 +29,7 @@ from ragrounds.base.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
-from ragrounds.evals.judges.methods import JudgeMeans, judge_methods
+from ragrounds.evals.judges.methods import JudgeResources, judge_methods
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, RagasScorer
@@ -322,7 +322,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
         return None, ""
 
 
-def open_judge(method: RagasMethod, means: JudgeMeans) -> RagasJudge:
+def open_judge(method: RagasMethod, means: JudgeResources) -> RagasJudge:
     """Return the judge of attempts by the metrics of this method.
 
     Raises:

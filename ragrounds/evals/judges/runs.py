@@ -32,7 +32,14 @@ from ragrounds.evals.judges.attempts import (
     judge_tasks,
     none_readable,
 )
-from ragrounds.evals.judges.bill import Judged, JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
+from ragrounds.evals.judges.bill import (
+    JudgedRun,
+    JudgingResult,
+    PayingJournal,
+    constant_judges,
+    paid_now,
+    store_judged_run,
+)
 from ragrounds.evals.judges.gate import Probing, probes_of
 from ragrounds.evals.judges.panel import as_panel, by_majority
 from ragrounds.evals.scorers.answer_status import read_long
@@ -171,7 +178,7 @@ async def judge_runs(
                 runs[run],
                 by,
                 judges,
-                _with_probes(judged_attempts, probed.get(run, Judged())),
+                _with_probes(judged_attempts, probed.get(run, JudgingResult())),
                 missing,
                 code=by.code if panel is None else judge_code(panel.method, panel=True),
                 attempts=len(judged_answers),
@@ -197,9 +204,9 @@ def _with_constants(judged_run: JudgedRun) -> JudgedRun:
     return replace(judged_run, constant=constant, panel=panel)
 
 
-def by_one(answers: Sequence[JudgedAnswer]) -> Judged:
+def by_one(answers: Sequence[JudgedAnswer]) -> JudgingResult:
     """Return the result of a single judge on a run's attempts."""
-    return Judged(
+    return JudgingResult(
         scores=tuple(score for answer in answers for score in answer.scores),
         verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
         calls=tuple(call for answer in answers for call in answer.calls),
@@ -250,7 +257,7 @@ async def _judged(
     return answer_by_key
 
 
-def _with_probes(judged_run: Judged, probes: Judged) -> Judged:
+def _with_probes(judged_run: JudgingResult, probes: JudgingResult) -> JudgingResult:
     return replace(judged_run, calls=(*judged_run.calls, *probes.calls), gates=probes.gates, unprobed=probes.unprobed)
 
 

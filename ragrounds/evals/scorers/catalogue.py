@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ragrounds.base import hooks
 from ragrounds.base.digests import code_digest, home_of
 from ragrounds.base.errors import UserError, unknown
-from ragrounds.base.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.base.plugins import ExtensionPoint, is_import_path, warn_once
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score, blank
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
@@ -188,7 +188,7 @@ def score_by(scorer: ScorerRecord, attempt: Attempt, question: Question, gold: G
             raise ValueError(f"score() gave the value {score.value}")
     except Exception as problem:
         reason = failure(problem)[:300]
-        say_once(f"The scorer {scorer.name!r} failed on an answer, whose score is missing: {reason}")
+        warn_once(f"The scorer {scorer.name!r} failed on an answer, whose score is missing: {reason}")
         reading = AnswerRead("answered" if not blank(attempt.text) else "empty")
         score, value = ScorerRecord.scored(scorer, attempt, None, reading, reason=f"the scorer failed: {reason}"), None
     score_key = {"question_id": attempt.question_id, "epoch": attempt.epoch, "scorer": scorer.name}
@@ -216,7 +216,7 @@ def scores_by_default(scorer: ScorerRecord, question: Question) -> bool:
     try:
         return bool(scorer.default(question))
     except Exception as problem:
-        say_once(f"The scorer {scorer.name!r} was left out: `default` failed: {failure(problem)}")
+        warn_once(f"The scorer {scorer.name!r} was left out: `default` failed: {failure(problem)}")
         return False
 
 

@@ -12,7 +12,7 @@ import re
 
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.base.text import normalized
-from ragrounds.evals.benchmarks.benchmark import for_a_judge
+from ragrounds.evals.benchmarks.benchmark import has_judged_facts
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 
@@ -34,14 +34,14 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
 
         Statements for a judge (K-QA) are sentences, and no answer contains them word for word.
         """
-        return not for_a_judge(question) and ScorerRecord.default(self, question)
+        return not has_judged_facts(question) and ScorerRecord.default(self, question)
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Score an answer.
 
         The prediction is ``contained/all``; the reason names the missing facts by their first wording.
         """
-        facts = () if for_a_judge(question) else gold.facts
+        facts = () if has_judged_facts(question) else gold.facts
         contained = [contains(attempt.text, wordings) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.

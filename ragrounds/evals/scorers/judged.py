@@ -90,7 +90,7 @@ class JudgeMethod(Struct, frozen=True, kw_only=True):
     """Names of the package's prompts that its questions use."""
     asked_by: str = ""
     """``module:function`` that makes the attempt judge from the method and
-    :class:`ragrounds.evals.judges.methods.JudgeMeans`; empty for judging by labels."""
+    :class:`ragrounds.evals.judges.methods.JudgeResources`; empty for judging by labels."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Return True if a question has what the method needs."""

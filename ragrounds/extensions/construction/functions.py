@@ -19,7 +19,7 @@ from ragrounds.api.arguments import MODEL, Arg, check
 from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import ServedExecution
 from ragrounds.api.progress import RunListener
-from ragrounds.api.servers import met_servers, server_defaults
+from ragrounds.api.servers import probe_model_servers, server_defaults
 from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import FINAL, Run
@@ -216,7 +216,7 @@ def _planned_run(store: Store, prepared: PreparedBuild, execution: BuildExecutio
     model, prices = prepared.model or execution.model or settings.model, user_prices(settings)
     defaults = server_defaults(execution.base_url, execution.alias, settings)
     models = model_texts(agent, model, defaults).values()
-    servers = met_servers(store, models, execution.server_changed, execution.journal)
+    servers = probe_model_servers(store, models, execution.server_changed, execution.journal)
     opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
     items, run_ids = prepared.item_set.items, {run.id for run in store.runs()}
     run = find_or_start_run(store, items, opened_agent, 1, new=execution.new, servers=servers.facts)

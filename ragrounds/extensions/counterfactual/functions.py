@@ -19,9 +19,9 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import Execution
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.resume import kept_options
-from ragrounds.api.run import begun_runs
+from ragrounds.api.run import hold_runs
 from ragrounds.api.run_request import Listener, RunArguments
-from ragrounds.api.workspace import opened_runs, texts
+from ragrounds.api.workspace import open_selected_runs, texts
 from ragrounds.base.contracts import Intervention, Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Question, Run
@@ -110,7 +110,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         for fork in forks
         for sample in range(1, given.samples + 1)
     ]
-    with opened_runs(given.runs, resolved_settings) as (store, stored_runs):
+    with open_selected_runs(given.runs, resolved_settings) as (store, stored_runs):
         counts = {run.id: len(store.questions(run)[0]) for run in stored_runs}
         runs_with_options = [kept_options(run.id, resolved_settings, named=texts(given.code)) for run in stored_runs]
     for run, run_options in runs_with_options:
@@ -125,7 +125,7 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
         folder = run_options.folder if Path(run_options.folder).is_dir() else "."
         for limit in _sample_sizes(given, counts[run.id]):
             change = partial(_plan_changes, [*floors, *changes], given, limit, request)
-            with contextlib.chdir(folder), begun_runs(request, change=change) as replay:
+            with contextlib.chdir(folder), hold_runs(request, change=change) as replay:
                 finish(replay.carry_out())
             if given.until is not None and _is_decided(given.until, changes, run, given, resolved_settings):
                 break

@@ -10,10 +10,10 @@ from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     chosen_settings,
-    made_beside,
     make_folder,
+    open_selected_runs,
     open_store,
-    opened_runs,
+    replaced_file,
     run_names,
     texts,
     unheard,
@@ -147,7 +147,7 @@ def export(
     format_options, lines = export_format.options(**options), list[str]()
     if export_format.check is not None:
         export_format.check(format_options, folder is not None)
-    with opened_runs(runs, effective_settings) as (store, loaded_runs), EXPORTS.used(export_format.name):
+    with open_selected_runs(runs, effective_settings) as (store, loaded_runs), EXPORTS.used(export_format.name):
         request = Export(store, loaded_runs, format_options, progress)
         if folder is None and export_format.send is not None:
             lines.append(export_format.send(request))
@@ -156,7 +156,7 @@ def export(
                 target = folder / part.name if part.name else folder
                 if part.name:
                     make_folder(target.parent)
-                with made_beside(target, force) as path:
+                with replaced_file(target, force) as path:
                     summary = part.write(path)
                 lines.append(f"{target}: {summary}")
     return tuple(lines)

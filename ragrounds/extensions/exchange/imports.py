@@ -15,7 +15,7 @@ from ragrounds.evals.benchmarks import load
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.extensions.exchange.imported_runs import RowFile, RunOfRows, benchmark_of, store_rows
-from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow, Importer, ImportFile, recognised
+from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow, Importer, ImportFile, find_importer
 from ragrounds.extensions.exchange.importers.records import looked_at
 from ragrounds.ui.text import one_line
 
@@ -137,7 +137,7 @@ def import_files(
             sorted(candidate for candidate in path.rglob("*") if candidate.is_file()) if is_folder else [path]
         ):
             file = looked_at(file_path, root=path if is_folder else None, fields=fields or {}, say=say)
-            importer = requested or recognised(file)
+            importer = requested or find_importer(file)
             if importer is not None:  # there may be thousands of files: their beginnings are not kept
                 matches.append((replace(file, start=file.start[:64], first={}), importer))
             elif is_folder:

@@ -23,8 +23,8 @@ from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     make_folder,
+    open_selected_runs,
     open_store,
-    opened_runs,
     run_names,
     texts,
     user_prices,
@@ -159,7 +159,7 @@ def publish(given: PublishArguments) -> PublishedSite:
     resolved_settings, requested = given.used_settings, run_names(given.runs)
     studies, left_out = _studies(given.studies, not requested, resolved_settings)
     with (
-        opened_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),
+        open_selected_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),
         counted(given.progress) as report,
     ):
         stored_runs = list({run.id: run for run in stored_runs}.values())

@@ -22,7 +22,7 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings, open_store, texts
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
-from ragrounds.evals.analyses.analysis import with_names
+from ragrounds.evals.analyses.analysis import rename_runs
 from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
 from ragrounds.extensions.studies.cells import carry_out, groups, shown
 from ragrounds.extensions.studies.cells_without_runs import LABELS, Carried, measure_of, rate
@@ -325,7 +325,7 @@ def _findings(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> Iterat
         except UserError as error:
             yield StudyFinding(asked=request, result=None, why=str(error))
             continue
-        yield StudyFinding(asked=request, result=with_names(analysis.result, names))
+        yield StudyFinding(asked=request, result=rename_runs(analysis.result, names))
 
 
 def show_study(file: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> StudyResult:

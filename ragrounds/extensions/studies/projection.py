@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.run import begun_runs
+from ragrounds.api.run import hold_runs
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply, Usage
@@ -83,7 +83,7 @@ def _pilot(group: Sequence[StudyCell], call: StudyCall) -> Projection | None:
         }
         agents = list(dict.fromkeys(agent_text(cell.settings) for cell in group))
         request = RunArguments(str(settings["benchmark"]), agents, listener=listener, **request_options)
-        with begun_runs(request, pilot_only=True) as replay:
+        with hold_runs(request, pilot_only=True) as replay:
             finish(replay.carry_out())
     except UserError:
         return None

@@ -41,7 +41,7 @@ import numpy as np
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.digests import code_digest, text_digest
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.plugins import say_once
+from ragrounds.base.plugins import warn_once
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec, Value
 from ragrounds.tools.index.analysers import NAMES, analyser
@@ -286,9 +286,9 @@ def _is_compiled() -> bool:
     try:
         importlib.import_module("ragrounds.tools.index.postings_numba")
     except ModuleNotFoundError:
-        say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
+        warn_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
     except Exception as problem:  # a version that does not fit the other installed packages
-        say_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({type(problem).__name__}: {problem}).")
+        warn_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({type(problem).__name__}: {problem}).")
     else:
         return True
     return False

@@ -257,7 +257,7 @@ def traffic_to(place: str, who: str) -> ProviderTraffic:
     return by_address[place]
 
 
-def wait_asked(headers: Mapping[str, str]) -> float | None:
+def requested_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a provider asks to wait: ``Retry-After``, or the reset of a window of
     ``X-RateLimit-Remaining`` in which nothing is left. Return ``None`` if it names no time. `headers` has names in
     lower case.

@@ -28,8 +28,8 @@ from ragrounds.tools.web.provider_budget import (
     ProviderBudget,
     ProviderTraffic,
     SearchRefused,
+    requested_wait,
     traffic_to,
-    wait_asked,
 )
 
 if TYPE_CHECKING:
@@ -171,9 +171,9 @@ class ProviderClient:
         """Raise the error of a status."""
         text = f"{self.name} answered {status}{f': {message}' if message else ''}"
         if status == 429:
-            raise PassingFault("rate_limit", text, wait_asked(headers))
+            raise PassingFault("rate_limit", text, requested_wait(headers))
         if status >= 500 or status in (408, 409, 425):
-            raise PassingFault("server", text, wait_asked(headers))
+            raise PassingFault("server", text, requested_wait(headers))
         if status in _NEVER or (status in _NEVER_AT_FIRST and not traffic.answered) or _USED_UP.search(message):
             raise StopRun(f"{text}. {self._fix_hint(status)} What is done is kept.")
         raise SearchRefused(text, "bad_request")

@@ -22,10 +22,10 @@ from ragrounds.ui.progress.lines import (
     node_words,
     pooled_words,
 )
-from ragrounds.ui.progress.screen import foot_words, line, page, rule, server_words, title
+from ragrounds.ui.progress.screen import footer_lines, line, page, rule, server_words, title
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.table_layout import laid_out
-from ragrounds.ui.tables.text_tables import drawn_band, table_of
+from ragrounds.ui.tables.text_tables import render_band, table_of
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, safe, tokens
 
 _FLYING = 5
@@ -57,7 +57,7 @@ def frame(
     about = _about(facts)
     agents = _agents(facts, width, max(1, height - len(head) - min(len(about), 3) - 4))
     parts = [*agents, *about, *_recent(facts, width), *_flying(facts, width)]
-    foot = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)
+    foot = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)
     if viewer and not facts.asked_to_stop:
         foot = [*(f"{wording} v opens the viewer." for wording in foot), *foot]
     return page(head, parts, said, foot, width, height)
@@ -134,7 +134,7 @@ def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
         parts.append((line((f"{scorer}, {unit}", "bold"), (remark, "dim")), 1))
     bands, _ = laid_out(table_of("live", visible, _columns(facts)), width)
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
-        parts.append((drawn_band(bands[0]), len(visible) + 1))
+        parts.append((render_band(bands[0]), len(visible) + 1))
     else:
         parts += [(line(f"{one_line(agent.name, _NAME)} {agent.done:,}/{agent.total:,}"), 1) for agent in visible]
     rest = [agent for agent in facts.agents if agent not in visible]

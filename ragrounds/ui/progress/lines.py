@@ -8,7 +8,7 @@ from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
-from ragrounds.ui.progress.screen import foot_words, server_words
+from ragrounds.ui.progress.screen import footer_lines, server_words
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
@@ -30,7 +30,7 @@ def progress_line(facts: ProgressFacts) -> str:
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
-    stopping = foot_words(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
+    stopping = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip

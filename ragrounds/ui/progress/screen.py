@@ -297,7 +297,7 @@ def title(name: str, about: str, seconds: float) -> Table:
     return grid
 
 
-def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
+def footer_lines(in_flight: int, what: str, asked: int) -> list[str]:
     """Return wordings of what Ctrl-C does now, or of what the last one does; the longest first.
 
     Args:
@@ -383,7 +383,7 @@ class TaskDisplay:
             bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width), complete_style="green"))
             head.insert(2, bar)
         servers = [(line(server, style="dim"), 1) for server in server_words(flows())]
-        foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())
+        foot = footer_lines(sum(flow.flying for flow in flows()), "call", times_asked())
         return page(head, servers, said, foot, width, height)
 
 

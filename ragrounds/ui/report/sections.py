@@ -25,7 +25,7 @@ from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.tables.analysis_tables import analysis_table, with_names
+from ragrounds.ui.tables.analysis_tables import analysis_table, rename_runs
 from ragrounds.ui.tables.comparison_words import lack_lines, listed, missing_commands, who_answered
 from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
 from ragrounds.ui.tables.one_screen import conclusion_lines, summary_table, table_remarks
@@ -163,14 +163,14 @@ def analyses_section(
 ) -> str:
     """Return the table, the note and the picture of each analysis.
 
-    `called` is as for :func:`ragrounds.ui.tables.analysis_tables.with_names`.
+    `called` is as for :func:`ragrounds.ui.tables.analysis_tables.rename_runs`.
 
     Raises:
         UserError: an analysis is unknown, or the runs lack something it needs.
     """
     parts = []
     for name in names:
-        analysis = with_names(analyse(name, store, runs, options), called)
+        analysis = rename_runs(analyse(name, store, runs, options), called)
         parts.append(figure(analysis.picture))
         parts.append(html_table(analysis_table(analysis.table, options.scorer)))
         if analysis.table.note:

@@ -29,7 +29,7 @@ def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
     )
 
 
-def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
+def rename_runs(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
     """Replace run ids and agents' texts in a result's table and picture by the names of the systems.
 
     A text is replaced only if it is nothing but an id or an agent's text. The stored record keeps ids.

@@ -58,7 +58,7 @@ def print_table(table: TextTable, console: Console) -> None:
     for number, band in enumerate(bands):
         if number:
             console.print()
-        console.print(drawn_band(band))
+        console.print(render_band(band))
     for remark in below:
         console.print(Text(remark, style="dim"))
     if not bands:
@@ -76,7 +76,7 @@ def print_title(table: TextTable, console: Console) -> None:
         console.print(title)
 
 
-def drawn_band(band: Band) -> Table:
+def render_band(band: Band) -> Table:
     """Return a table, or a part of it, that fits."""
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column, width in zip(band.table.columns, band.widths, strict=True):

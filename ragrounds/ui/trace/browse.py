@@ -28,7 +28,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes, note_blocks, note_signs
 from ragrounds.ui.trace.tree import NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
-from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, teller
+from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, progress_callback
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
@@ -307,7 +307,7 @@ class BrowseScreen(ViewScreen):
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
         """Filter and sort the list; first compute the facts of attempts that are needed."""
         try:
-            tell = teller(self, lambda words: self.show_position(f"{words}; Escape stops"))
+            tell = progress_callback(self, lambda words: self.show_position(f"{words}; Escape stops"))
             self.attempt_list.complete(where, sort, tell)
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:

@@ -268,7 +268,7 @@ def answer(screen: Screen[Ending], show: Callable[[*Given], object], *arguments:
     app.call_from_thread(show_if_open)
 
 
-def teller(screen: Screen[Ending], show: Callable[[str], object]) -> Callable[[str], None]:
+def progress_callback(screen: Screen[Ending], show: Callable[[str], object]) -> Callable[[str], None]:
     """Return a callback that shows a worker's progress on its screen, and stops a cancelled worker."""
     worker = get_current_worker()
 

@@ -18,7 +18,7 @@ from ragrounds.api.workspace import open_store
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Usage
 from ragrounds.base.settings import Settings
-from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow, ImportedRow, recognised
+from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow, ImportedRow, find_importer
 from ragrounds.extensions.exchange.importers.records import looked_at
 
 ASKED = [
@@ -183,7 +183,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
 def test_a_form_is_read_as_it_is_and_what_it_lacks_is_unknown(name: str, tmp_path: Path) -> None:
     form, make, has = FORMS[name]
     file = looked_at(written(tmp_path, make()))
-    importer = recognised(file)
+    importer = find_importer(file)
     assert importer is not None
     assert importer.name == form
     rows = list(importer.rows(file))

@@ -55,9 +55,9 @@ from ragrounds.models.wire_replies import mcp_answer
 from ragrounds.recorder.observer import FOUND
 from ragrounds.recorder.wire import (
     BlockingSend,
-    Grown,
-    NotThere,
+    NotSent,
     Send,
+    SizeCheck,
     Unsent,
     WireRequest,
     WireResponse,
@@ -292,10 +292,10 @@ class AttemptRecorder:
         """True if nothing may leave the process, because this is a replay."""
         return self._journal.mode == "replay"
 
-    def _watched_size(self, call: ModelCall) -> Grown:
+    def _watched_size(self, call: ModelCall) -> SizeCheck:
         """Return the size limit of an answer. Nothing is read once the attempt has ended."""
         longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
-        return Grown(longest, lambda: self.over)
+        return SizeCheck(longest, lambda: self.over)
 
     async def _server_mark(self, call: ModelCall) -> str:
         """Return the fingerprint of the server that a call goes to; empty if it is the first known server at its
@@ -312,7 +312,7 @@ class AttemptRecorder:
         host = parts.hostname or ""
         if any(host == domain or host.endswith(f".{domain}") for domain in _TELEMETRY) or parts.path.endswith(_REPORTS):
             if self.closed:
-                raise NotThere(f"A replay sends nothing to {host}.")
+                raise NotSent(f"A replay sends nothing to {host}.")
             return
         label = f"{request.method} {safe(address, 200)}"
         if self.closed:
@@ -337,7 +337,7 @@ class AttemptRecorder:
         if self.over:
             self._check_cut_off()
             if self.closed:
-                raise NotThere("A replay sends nothing.")
+                raise NotSent("A replay sends nothing.")
             _LOG.warning("%s was requested after its attempt had ended: not recorded", request.url)
         return self.over
 
@@ -539,9 +539,9 @@ class _Relay:
     def __init__(self) -> None:
         self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
         self.sent: concurrent.futures.Future[WireResponse] = concurrent.futures.Future()
-        self.grown: Grown
+        self.grown: SizeCheck
 
-    async def send(self, grown: Grown) -> WireResponse:
+    async def send(self, grown: SizeCheck) -> WireResponse:
         """Let the caller send, and wait for the response."""
         self.grown = grown
         self.wanted.set_result(True)

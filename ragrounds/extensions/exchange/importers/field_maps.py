@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ragrounds.extensions.exchange.importers.importer import Importer, ImportFile, dict_of, dicts_of, number_of, text_of
-from ragrounds.extensions.exchange.importers.table import Values, guessed, rows_with
+from ragrounds.extensions.exchange.importers.table import Values, guess_fields, rows_with
 
 
 def _has(*sets: Collection[str]) -> Callable[[ImportFile], bool]:
@@ -21,7 +21,7 @@ def _promptfoo(result: Values, file: ImportFile, seen: dict[str, str]) -> Values
     The error of a result is also the message of a failed assertion.
     """
     variables, test = dict_of(result.get("vars")), dict_of(result.get("testCase"))
-    known_fields = {field: variables[column] for field, column in guessed(list(variables)).items()}
+    known_fields = {field: variables[column] for field, column in guess_fields(list(variables)).items()}
     expected_values = [
         assertion.get("value")
         for assertion in dicts_of(test.get("assert"))

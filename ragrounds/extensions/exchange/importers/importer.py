@@ -146,7 +146,7 @@ IMPORTERS: ExtensionPoint[Importer] = ExtensionPoint(
 """Importers that ship, that installed packages add, and that users name by import path."""
 
 
-def recognised(file: ImportFile) -> Importer | None:
+def find_importer(file: ImportFile) -> Importer | None:
     """Return the importer whose form a file has; ``None`` if no form is recognised."""
     importers = sorted(IMPORTERS.all().values(), key=lambda importer: importer.general)
     for importer in importers:

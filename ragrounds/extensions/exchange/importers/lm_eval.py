@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ragrounds.extensions.exchange.importers.importer import Importer, ImportFile, labels_for, number_of, text_of
-from ragrounds.extensions.exchange.importers.table import Values, guessed, rows_with
+from ragrounds.extensions.exchange.importers.table import Values, guess_fields, rows_with
 
 _NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.:-]+")
 
@@ -25,7 +25,7 @@ def _values(sample: Values, file: ImportFile, seen: dict[str, str]) -> Values | 
     if not isinstance(doc, dict) or not isinstance(resps, list) or not resps:
         return "a sample has doc and filtered_resps"
     stem = file.path.name.removesuffix(".gz").removesuffix(".jsonl")
-    doc_fields = {field: doc[column] for field, column in guessed(list(doc)).items()}
+    doc_fields = {field: doc[column] for field, column in guess_fields(list(doc)).items()}
     options, target = labels_for(doc_fields.get("options")), text_of(sample.get("target"))
     metrics = sample.get("metrics")
     metric = text_of(metrics[0]) if isinstance(metrics, list) and metrics else ""

@@ -31,7 +31,7 @@ from ragrounds.extensions.exchange.importers.importer import (
     usage_of,
 )
 from ragrounds.extensions.exchange.importers.records import read_records
-from ragrounds.extensions.exchange.importers.table import guessed, row_with
+from ragrounds.extensions.exchange.importers.table import guess_fields, row_with
 
 _CALLS: dict[str, Literal["model", "search", "tool"]] = {"llm": "model", "retriever": "search", "tool": "tool"}
 
@@ -154,7 +154,7 @@ def _row(trace: _Trace, location: str) -> ImportedRow | BadRow:
              if step.kind != "model" or parent not in steps or steps[parent][2].kind != "model"]  # fmt: skip
     fields: dict[str, Any] = {"question": _words(first["given"]), "seconds": _seconds(first["times"])}
     for values in (dict_of(first["given"]), first["about"]):
-        fields |= {name: values[column] for name, column in guessed(list(values)).items()}
+        fields |= {name: values[column] for name, column in guess_fields(list(values)).items()}
         fields |= {name: values[name] for name in ("choice", "status") if name in values}
     span_fields = {name: first[name] for name in ("agent", "error", "cost", "input_tokens", "output_tokens")}
     fields |= {**span_fields, "answer": _words(first["answer"]), "steps": calls}

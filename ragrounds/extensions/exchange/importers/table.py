@@ -85,7 +85,7 @@ def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator
             yield from flat(value, f"{before}{key}.", deep - 1)
 
 
-def guessed(columns: list[str]) -> dict[str, str]:
+def guess_fields(columns: list[str]) -> dict[str, str]:
     """Guess field → column from the columns' names. Each column is used once, for its most certain field."""
     plain = {name: ".".join(map(_plain, name.split("."))) for name in columns}
     ranked = sorted(
@@ -105,7 +105,7 @@ def guessed(columns: list[str]) -> dict[str, str]:
     return column_by_field
 
 
-def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
+def map_columns(file: ImportFile, columns: list[str]) -> dict[str, str]:
     """Return the map of fields: guessed, then changed as the user set it.
 
     Raises:
@@ -117,7 +117,7 @@ def mapped(file: ImportFile, columns: list[str]) -> dict[str, str]:
         if column and column not in columns:
             raise UserError(f"--map {field}={column}: {file.path} has no column {column!r}.{nearest(column, columns)}")
     free = [column for column in columns if column not in file.fields.values()]
-    column_by_field = {field: column for field, column in guessed(free).items() if field not in file.fields}
+    column_by_field = {field: column for field, column in guess_fields(free).items() if field not in file.fields}
     column_by_field |= {field: column for field, column in file.fields.items() if column}
     if "answer" not in column_by_field:
         raise UserError(f"{file.path}: which column holds the answers? Its columns: {', '.join(columns[:30])}. "
@@ -134,7 +134,7 @@ def _rows(file: ImportFile) -> Rows:
     if not columns:
         yield from (record for record in first_records if isinstance(record, BadRow))
         return
-    fields = mapped(file, columns)
+    fields = map_columns(file, columns)
     used = {column.partition(".")[0] for column in fields.values()} | set(fields.values())
     unread = [column for column in columns if "." not in column and column not in used]
     mapping_text = ", ".join(f"{field} = {column}" for field, column in fields.items())

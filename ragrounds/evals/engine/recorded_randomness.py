@@ -34,7 +34,7 @@ _KEPT = 24 * 3600.0
 """
 
 
-OPENINGS: dict[str, DrawnValues] = {}
+OPENINGS: dict[str, RecordedRandomness] = {}
 """Values of the systems that this process has opened last, by file or module."""
 
 
@@ -47,7 +47,7 @@ class _DrawnFor(Struct):
     """Description of the attempt, for people who read a journal file."""
 
 
-class DrawnValues:
+class RecordedRandomness:
     """Recorded clock and random values of one attempt, or of the opening of a system: served by `values`, stored in the
     journal.
     """
@@ -59,12 +59,12 @@ class DrawnValues:
         self.recorded = 0
         """Number of values in these records."""
         self._actor, self._description, self._payer = actor, what, payer
-        self._opening: DrawnValues | None = None
+        self._opening: RecordedRandomness | None = None
         self._next = _key(msgspec.msgpack.encode(root))
         self._unwritten: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    async def load(self, journal: StoreJournal) -> DrawnValues:
+    async def load(self, journal: StoreJournal) -> RecordedRandomness:
         """Read the values that were recorded before. Under ``fresh`` these are only the values of the same attempt."""
         while record := await self._next_record(journal):
             key, recorded_values = record
@@ -72,7 +72,7 @@ class DrawnValues:
             self._follow(key, len(recorded_values))
         return self
 
-    def load_at_first(self, journal: StoreJournal) -> DrawnValues:
+    def load_at_first(self, journal: StoreJournal) -> RecordedRandomness:
         """Delay reading the recorded values until the first value is needed. This may be in any thread, and most
         attempts need none.
         """
@@ -85,7 +85,7 @@ class DrawnValues:
         self.values.first = load
         return self
 
-    async def open(self, journal: StoreJournal, values: Values) -> DrawnValues:
+    async def open(self, journal: StoreJournal, values: Values) -> RecordedRandomness:
         """Read the values that were recorded when a system was last opened, for a system that is opened now.
 
         Under ``fresh`` they are generated again, unless they were recorded within the last day.
@@ -162,7 +162,7 @@ class DrawnValues:
         return Entry(key=key, kind="tool", actor=actor, request=_DrawnFor(self._description), payer=self._payer)
 
 
-class AgentDraws:
+class AgentRandomness:
     """Recorded values for the attempts of an agent.
 
     An agent has no recorded values if its system uses the real clock, or runs in this process while no loaded file
@@ -182,7 +182,9 @@ class AgentDraws:
         self._real = bool(agent.card.clock) or agent.card.endpoint is not None or not is_foreign(agent.card)
         self._in_process = here
 
-    async def of(self, journal: StoreJournal, question: Question, epoch: int, payer: bytes) -> DrawnValues | None:
+    async def of(
+        self, journal: StoreJournal, question: Question, epoch: int, payer: bytes
+    ) -> RecordedRandomness | None:
         """Return the recorded values for an attempt; ``None`` if it uses none. `payer` marks the calls that it pays
         for.
 
@@ -191,7 +193,9 @@ class AgentDraws:
         if self._real or (self._in_process and not DRAWING):
             return None
         description = f"{question.benchmark} {question.id}, epoch {epoch}"
-        recorded = DrawnValues(self._actor, description, (self._actor, question.benchmark, question.id, epoch), payer)
+        recorded = RecordedRandomness(
+            self._actor, description, (self._actor, question.benchmark, question.id, epoch), payer
+        )
         recorded._opening = OPENINGS.get(self._module)
         return recorded.load_at_first(journal) if self._in_process else await recorded.load(journal)
 
