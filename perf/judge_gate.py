@@ -105,7 +105,7 @@ def able(seed: int) -> Callable:
 
 
 PLANTED = {
-    "always the first label": (lambda seen, lot, n: seen["first"], "goes by the order of the labels"),
+    "always the first label": (lambda seen, lot, n: seen["first"], "depends on label order"),
     'always "equivalent"': (lambda seen, lot, n: YES, "always says 'equivalent'"),
     "lover of length": (lambda seen, lot, n: YES if len(seen["answer"].split()) > 30 else NO, "goes by length"),
     "mute in 30 %": (

@@ -282,7 +282,7 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
     """
     spec = parse(text) if isinstance(text, str) else text
     if depth > _MAX_DEPTH:
-        raise UserError(f"{spec}: agents stand inside agents more than {_MAX_DEPTH} deep.")
+        raise UserError(f"{spec}: agents are nested more than {_MAX_DEPTH} deep.")
     if spec.parameters.get("clock") == "real":
         REAL.add(module_named(spec.name))
     card = read_card(spec.name, here=spec.parameters.get("in_process") is True)

@@ -74,7 +74,7 @@ class ArenaArguments(ServedExecution, frozen=True):
         Arg("A TOML file with axes of your own: [name] and en = what it means.", option="--axes", group=_RULES),
     ] = None
     calls: Annotated[Calls, Arg("One call for all axes: together; or one for each: apart.", group=_RULES)] = "together"
-    orders: Annotated[Orders, Arg("Both orders of a pair, or one, drawn by `seed`.", group=_RULES)] = "both"
+    orders: Annotated[Orders, Arg("Both orders of a pair, or one, chosen at random by `seed`.", group=_RULES)] = "both"
     schedule: Annotated[str, Arg("Which pairs meet: published, full, or adaptive.", group=_RULES)] = "published"
     min_matches: Annotated[int, Arg("Matches a pair needs on every axis (published).", 1, group=_RULES)] = 80
     confidence: Annotated[float, Arg("Of intervals, ranks and the adaptive end.", 0.5, 0.999, group=_RULES)] = 0.95

@@ -94,7 +94,7 @@ Alias = Annotated[
 Corpus = Annotated[
     str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT, kept=True)
 ]
-Limit = Annotated[int | None, Arg("Only this many, drawn by `seed`.", 1, short="-n", group=WHAT, kept=True)]
+Limit = Annotated[int | None, Arg("Only this many, sampled by `seed`.", 1, short="-n", group=WHAT, kept=True)]
 Seed = Annotated[int, Arg("Random seed of sampling, ordering and bootstrap.", group=WHAT, kept=True)]
 FailAfter = Annotated[
     str | int,

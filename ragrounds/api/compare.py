@@ -327,7 +327,7 @@ def ledger(
 class AnalyseArguments(Workspace, frozen=True):
     """Name of an analysis, its runs and its options."""
 
-    name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of one's own.", option="-")]
+    name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of yours.", option="-")]
     runs: arguments.Runs
     scorer: Annotated[str, Arg("The scorer whose scores are shown; by default the headline of the questions.")] = ""
     k: Annotated[int, Arg("How many passages count (success, quality, sources).", 1, short="-k")] = 10

@@ -273,7 +273,7 @@ STUDY_CELLS = Frame(
         _real_column("value", "Our figure, in the paper's unit: percents are from 0 to 100."),
         _real_column("low", "Lower end of its 95 % interval."),
         _real_column("high", "Upper end."),
-        _real_column("spread", "What stands after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
+        _real_column("spread", "The value after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
         _whole("n", "Questions or queries with a value."),
         _whole("missing", "Questions without one; they are in no mean."),
         _whole("failed", "Attempts that an error ended; they count as 0, but for `failed_right`."),

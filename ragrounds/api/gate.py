@@ -85,7 +85,7 @@ class GateResult(Result, frozen=True, kw_only=True):
             if rule.needs is not None:
                 yield f"{'':26}about {rule.needs:,} questions in all decide it, if the others are like these"
             elif rule.claim.decision == "undecided":
-                yield f"{'':26}a hundred times as many questions would not decide it: it stands at its limit"
+                yield f"{'':26}a hundred times as many questions would not decide it: it is at its limit"
         yield self.basis
 
     @property

@@ -81,7 +81,7 @@ class SheetArguments(Struct, frozen=True):
     out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
-    limit: Annotated[int | None, Arg("Only this many, drawn by `seed`.", 1, short="-n")] = None
+    limit: Annotated[int | None, Arg("Only this many, sampled by `seed`.", 1, short="-n")] = None
     seed: arguments.Seed = 0
     raters: Annotated[
         Sequence[str], Arg("A column for this rater (repeatable). [default: one, label]", option="--rater", many=True)
@@ -355,7 +355,7 @@ class LabelArguments(Struct, frozen=True):
     file: Annotated[Path, Arg("The sheet; one that is not there is written.", option="--labels")] = Path("labels.csv")
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
-    limit: Annotated[int | None, Arg("Of a new sheet: only this many, drawn by `seed`.", 1, short="-n")] = None
+    limit: Annotated[int | None, Arg("Of a new sheet: only this many, sampled by `seed`.", 1, short="-n")] = None
     seed: arguments.Seed = 0
     settings: arguments.OwnSettings = None
 

@@ -134,7 +134,7 @@ class RetrievalArguments(Workspace, frozen=True):
     trec_runs: Annotated[
         str | Path | Sequence[str | Path],
         Arg(
-            "A TREC run file to score, instead of or beside searching; of several sets SET=FILE.",
+            "A TREC run file to score, instead of or next to searching; of several sets SET=FILE.",
             option="--run",
             metavar="FILE",
             many=True,
@@ -147,7 +147,7 @@ class RetrievalArguments(Workspace, frozen=True):
     guard: Annotated[
         str | Path | None,
         Arg(
-            "JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results. A set's own "
+            "JSON Lines {query, documents}: what a query may not find. Shown next to unguarded results. A set's own "
             "guard.jsonl is applied without it; none: not even that.",
             metavar="FILE|none",
             group=SEARCHED,
@@ -370,7 +370,7 @@ def _score_similarity(request: RetrievalArguments, pairs: Path) -> RetrievalResu
     if not retrievers:
         raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
     entries, differences = score_similarity(pairs, retrievers, resamples=request.resamples, seed=request.seed)
-    request.message("Pairs with the same first sentence are drawn together; both sides are embedded as queries.")
+    request.message("Pairs with the same first sentence are sampled together; both sides are embedded as queries.")
     return RetrievalResult(
         entries=tuple(entries), comparisons=tuple(differences), measures=CORRELATIONS, sets=(pairs.name,)
     )

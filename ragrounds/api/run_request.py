@@ -65,7 +65,7 @@ class RunArguments(ServedExecution, frozen=True):
         ),
     ] = ()  # fmt: skip
     per_dataset: Annotated[
-        int | None, Arg("Only this many questions of each dataset, drawn by `seed`.", 1, group=WHAT, kept=True)
+        int | None, Arg("Only this many questions of each dataset, sampled by `seed`.", 1, group=WHAT, kept=True)
     ] = None
     profile: Annotated[
         str | None,
@@ -102,7 +102,7 @@ class RunArguments(ServedExecution, frozen=True):
     until: Annotated[
         str | None,
         Arg(
-            "Stop when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by `seed`. Exit "
+            "Stop when a claim is decided: 'separated(A, B) @ 95%'; `seed` sets the order of questions. Exit "
             "code 1 where it fails, 4 where it is undecided.", group=HOW,
         ),
     ] = None  # fmt: skip
@@ -159,4 +159,4 @@ def check_together(given: RunArguments) -> None:
     """
     failure_limit(given.fail_after)
     if given.order is not None and given.until is not None:
-        raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
+        raise UserError("--order cannot be set with --until, which asks in a random order set by --seed.")

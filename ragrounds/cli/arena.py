@@ -161,7 +161,7 @@ def vote_command(
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
     with voting(name, voter, axis or ()) as opened:
         count = vote(opened, limit)
-    say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {quote(opened.arena.id)}")
+    say(f"{count:,} votes kept. See them next to the judges: ragrounds arena show {quote(opened.arena.id)}")
 
 
 KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}

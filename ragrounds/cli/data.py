@@ -69,7 +69,7 @@ def add_benchmark(
 def fetch_benchmark(
     name: Annotated[str, typer.Argument(help="A family or a dataset whose card lists files: mirage, pubmedqa, kqa.")],
 ) -> None:
-    """Fetch a benchmark from its public home and register it. The licence is said first; every file is checked by size
+    """Fetch a benchmark from its public home and register it. The licence is shown first; every file is checked by size
     and SHA-256. A cut download is resumed by the same command.
 
     Example: ragrounds data fetch mirage

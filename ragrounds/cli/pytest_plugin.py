@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "ragrounds_journal",
-        help="Folder of journal files, from the root folder of the project. Default: ragrounds_journal beside a test.",
+        help="Folder of journal files, from the project's root. Default: ragrounds_journal in the test's folder.",
     )
 
 

@@ -55,7 +55,7 @@ async def review(state: State, runtime: Runtime[Context]) -> State:
     reply = without_thought(await say(context, "critique/review", "question", {"Answer": state["draft"]}))
     read = read_object(reply)
     if not isinstance(read.get("accept"), bool):
-        context.note("unreadable_critique", "the critic's reply says neither yes nor no; the answer stands")
+        context.note("unreadable_critique", "the critic's reply says neither yes nor no; the answer is kept")
     if read.get("accept") is not False:
         return {"accepted": True}
     return {"critiques": [*state.get("critiques", []), wellformed(str(read.get("critique") or reply))]}

@@ -80,7 +80,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
         next_state = await _by_probability(state, context)
         if next_state is not None:
             return next_state
-        context.note("no_logprobs", "the server gave no probabilities: the model is told to ask for searches itself")
+        context.note("no_logprobs", "the server gave no probabilities: the model is asked to request searches itself")
     return await _by_instruction(state, context)
 
 

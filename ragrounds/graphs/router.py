@@ -116,7 +116,9 @@ def read_policy(file: str, digest: str) -> Policy:
     """
     text = read_text(Path(file))
     if text_digest(text) != digest:
-        raise UserError(f"{file} is another policy than the agent was saved with: `ragrounds analyse routing --save`.")
+        raise UserError(
+            f"{file} differs from the policy that the agent was saved with: `ragrounds analyse routing --save`."
+        )
     try:
         return msgspec.json.decode(text, type=Policy)
     except msgspec.MsgspecError as error:

@@ -165,7 +165,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     context, parts = runtime.context, state.get("parts", [])
     stated = state["content"] if state["action"] == "answer" else ""
     if not stated:
-        context.note("no_answer", "no answer stands in its tag")
+        context.note("no_answer", "its tag contains no answer")
     if not context.question.options:
         last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
         return {"answer": stated or last}

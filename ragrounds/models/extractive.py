@@ -58,7 +58,7 @@ class ExtractiveBaseline:
     spec = SPEC
     window: int | None = None
     continues: Continuation = "prefix"
-    """It reads the prompt and nothing of its own text, so it can always be asked again."""
+    """True, since it reads only the prompt."""
 
     @property
     def code(self) -> str:
@@ -120,7 +120,10 @@ def _choose(task: _Task) -> tuple[str, str]:
     # The fallback depends on the question alone: it is the same on every machine, and no letter is favoured.
     drawn = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
     if not task.documents:
-        return drawn, "No passages were given; this baseline knows nothing by itself, so the letter is drawn at random."
+        return (
+            drawn,
+            "No passages were given; this baseline knows nothing by itself, so the letter is chosen at random.",
+        )
     sentences = [s for document in task.documents for s in _SENTENCE.split(document)]
     weight = _weights(sentences)
     asked = _terms(task.question)
@@ -129,7 +132,7 @@ def _choose(task: _Task) -> tuple[str, str]:
     scores = {letter: _support(text, task.documents, weight, asked) for letter, text in task.options.items()}
     pick = max(letters, key=lambda letter: scores[letter][0])
     if scores[pick][0] <= 0:
-        return drawn, "No passage supports any option, so the letter is drawn at random."
+        return drawn, "No passage supports any option, so the letter is chosen at random."
     return pick, f"Best supported by: {scores[pick][1]}"
 
 

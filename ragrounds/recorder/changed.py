@@ -159,7 +159,7 @@ def _text(content: object, changed: Changed) -> str:
     for passage in changed.found:
         head, separator, rest = rest.partition(str(passage["text"]))
         if not separator:
-            raise Unsent("what this tool gives cannot be changed: its passages do not stand in its text as they are")
+            raise Unsent("results of this tool cannot be changed: its text does not contain its passages unchanged")
         before.append(head)
     parts = [(before[max(0, passage["at"])] if before else "") + passage["text"] for passage in changed.given]
     return ("".join(parts) + (rest if parts else "")).strip()

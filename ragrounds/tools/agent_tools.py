@@ -226,7 +226,7 @@ _READ_TOOL = Tool(
         "type": "object",
         "properties": {
             "passage": {"type": "string", "description": "Id of a passage that a search gave."},
-            "whole": {"type": "boolean", "description": "The whole document in place of what stands around it."},
+            "whole": {"type": "boolean", "description": "The whole document instead of the text around the passage."},
         },
         "required": ["passage"],
     },

@@ -97,7 +97,7 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
             return tools
     if not source.kept.is_file():
         raise UserError(
-            f"What the MCP server {source.name!r} offers is not known here, and a replay asks nobody: run once with "
+            f"What the MCP server {source.name!r} offers is unknown, and a replay sends no request: run once with "
             "--journal reuse."
         )
     return msgspec.json.decode(source.kept.read_bytes(), type=tuple[Tool, ...])

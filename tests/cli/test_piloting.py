@@ -129,4 +129,4 @@ def test_the_pilot_of_a_watched_run_is_its_first_questions(command: Cli, server:
     assert server.calls == 8
     done = command(*run, "--yes", **SETTINGS)
     assert done.returncode == 1, done.stderr  # the claim fails
-    assert "questions, in the order drawn by --seed 0" in done.stderr
+    assert "questions, in the random order of --seed 0" in done.stderr

@@ -110,7 +110,7 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     found = json.loads(agreed("direct").stdout)
     assert (found["judge"]["n"], found["changed"]) == (5, ["og/1"])
     told = command("judge", "agreement", "direct", "--human", "labels.csv").stdout
-    assert "left out, the answer is another than people labelled: 1 (og/1)" in told
+    assert "left out, the answer differs from the one that people labelled: 1 (og/1)" in told
 
 
 def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
@@ -170,7 +170,7 @@ def test_an_older_sheet_goes_by_its_texts_and_one_without_is_refused(command, ho
 
     assert json.loads(kept("item", "answer", "label").stdout)["judge"]["n"] == 6
     assert "6 of 6 labelled items" in kept("item", "answer", "label", answer="that").stderr
-    assert "nobody can tell which answer was labelled as 'og/" in kept("item", "label").stderr
+    assert "it is unknown which answer was labelled as 'og/" in kept("item", "label").stderr
 
 
 def judged_by(command, *judges):

@@ -82,7 +82,7 @@ def test_critical_rules_decide() -> None:
     mixed = {"accuracy(new)": [1.0, 0.0] * 30}
     undecided = follow(policy(), mixed)
     assert undecided.verdict == "UNDECIDED"
-    assert next(undecided.verdicts()).needs is None  # it stands at its limit
+    assert next(undecided.verdicts()).needs is None  # it is at its limit
     two = policy(CRITICAL + '"safe" = "failed(new) < 50%"')
     assert follow(two, RIGHT | {"failed(new)": [0.0] * 60}).verdict == "GO"
     assert follow(two, RIGHT | {"failed(new)": [1.0, 0.0] * 30}).verdict == "UNDECIDED"

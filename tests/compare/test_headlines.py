@@ -158,7 +158,7 @@ def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(stor
     names = agent_names(made)
     said, verdict = verdict_lines(made, (), names)
     assert said == (
-        f"Whether answers are right is said by a judge ({scorer}), not by rouge-l, and none is judged yet: "
+        f"A judge decides whether answers are right ({scorer}), not by rouge-l, and none is judged yet: "
         f"`ragrounds judge one-run two-run --kind {kind} --judge MODEL`."
     )
     assert verdict.startswith("rouge-l: ")

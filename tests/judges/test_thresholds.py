@@ -101,9 +101,9 @@ def test_of_twelve_answers(failed, withheld, undecided):
     [
         ([{"again": WRONG}] * 5, 8, LEAST, "noisy"),  # 5 changes one way: p = .0625
         ([{"again": WRONG}] * 6, 9, LEAST, "drifting"),  # 6: p = .031
-        ([{"again": WRONG, "turned": WRONG}] * 2 + [{"turned": WRONG}] * 8, 10, 0.8, "goes by the order of the labels"),
+        ([{"again": WRONG, "turned": WRONG}] * 2 + [{"turned": WRONG}] * 8, 10, 0.8, "depends on label order"),
         ([{"again": WRONG, "turned": WRONG}] * 3 + [{"turned": WRONG}] * 7, 10, 0.8, "noisy"),
-        ([{"long": RIGHT, "reference": WRONG}] * 6 + [{"long": RIGHT}] * 6, 12, LEAST, "goes by length"),
+        ([{"long": RIGHT, "reference": WRONG}] * 6 + [{"long": RIGHT}] * 6, 12, LEAST, "depends on length"),
         ([{"long": RIGHT, "reference": WRONG}] * 5 + [{"long": RIGHT}] * 7, 12, LEAST, NEITHER),
         ([{"shuffled": RIGHT, "cut": RIGHT}] * 6 + [{"shuffled": RIGHT}] * 6, 12, LEAST, "favours this run's answers"),
         ([{"shuffled": RIGHT, "cut": RIGHT}] * 7 + [{"shuffled": RIGHT}] * 5, 12, LEAST, NEITHER),

@@ -67,7 +67,9 @@ def reads_of_systems(cards: Iterable[Card]) -> SystemDependencies | None:
         return reads_of_system(foreign[0]) if foreign else None
     records = {id(record): record for record in (_heard(card) for card in foreign if card.endpoint is None)}
     if len(records) > 1:
-        raise UserError(f"{' and '.join(card.graph for card in foreign)} stand in several places: one agent holds one.")
+        raise UserError(
+            f"{' and '.join(card.graph for card in foreign)} are used together: an agent can use one of them."
+        )
     source = own_source(foreign[0])
     for card in foreign[1:]:
         source = source.joined(own_source(card))
@@ -170,7 +172,7 @@ def drawable(name: str) -> Graph:
     if not hasattr(graph, "get_graph") and not hasattr(graph, "compile") and makes_systems(graph):
         maker = made_by(cast("Callable[..., object]", graph), name)
         if maker.each_time:
-            raise UserError(f"{name} builds its graph for each attempt, so there is none to draw yet.")
+            raise UserError(f"{name} builds its graph for each attempt, so it cannot be drawn before an attempt.")
         with refusals():
             graph = maker.now()
     if not hasattr(graph, "get_graph") and not hasattr(graph, "compile"):

@@ -193,20 +193,20 @@ def _table(records: tuple[ListedEvidence, ...], options: AnalysisOptions) -> Ana
     note = f"Most often in a last prompt: {most_frequent}. --json names every attempt." if most_frequent else ""
     if labelled and any(record.label == ALONE for record in records):
         note = f"{ALONE}: one-sided evidence; {SEVERAL}: evidence that conflicts, or of several kinds. {note}"
-    title = f"Answers that rest on {max(record.listed for record in records):,} listed documents"
+    title = f"Answers that used {max(record.listed for record in records):,} listed documents"
     return AnalysisTable(title=title, columns=(*columns, *(name for name, _ in figures)), rows=rows, note=note)
 
 
 def _picture(records: tuple[ListedEvidence, ...], options: AnalysisOptions) -> Picture:
     marks = tuple(figure_mark(record.label or "in the last prompt", record.shown, record.run) for record in records)
-    return Picture(title="Answers that rest on listed documents", marks=marks, bars=True)
+    return Picture(title="Answers that used listed documents", marks=marks, bars=True)
 
 
 _MOST_LABELS = 20
 """Largest number of labels of a list: each is a row."""
 LISTED = Analysis(
     name="listed",
-    summary="which answers rest on documents of a list, such as retracted papers (--documents FILE)",
+    summary="which answers used documents of a list, such as retracted papers (--documents FILE)",
     needs="attempts that searched, and a list of document ids",
     measure=_measure,
     table=_table,

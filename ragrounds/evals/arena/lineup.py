@@ -174,7 +174,7 @@ def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question]
     """Return the long-form questions that all runs share, in the first run's order, and their golds."""
     sets = [store.questions(run) for run in runs]
     if not sets:
-        raise UserError("An arena needs one stored run or more beside the reference answers.")
+        raise UserError("An arena needs one or more stored runs in addition to the reference answers.")
     shared, golds = sets[0]
     for run, (run_questions, _) in zip(runs[1:], sets[1:], strict=True):
         texts = {question.id: question.text for question in run_questions}

@@ -101,7 +101,7 @@ def _missing_requirements(family: Family) -> str:
             return f"a card of it: {error}."
     foreign_cards = [card.name for card in family.cards if card.name.partition("/")[0] != family.name]
     return (
-        f"its card {foreign_cards[0]!r} is another family's; expected {family.name!r} or '{family.name}/…'."
+        f"its card {foreign_cards[0]!r} belongs to another family; expected {family.name!r} or '{family.name}/…'."
         if foreign_cards
         else ""
     )

@@ -140,4 +140,4 @@ def selection_words(run: Run) -> str:
     of_total = f" of {total:,}" if isinstance(total, int) and total else ""
     of_each = f", {per_dataset:,} of each dataset" if isinstance(per_dataset, int) else ""
     by_ids = ", named by their ids" if isinstance(selection.get("ids"), Sequence) and selection.get("ids") else ""
-    return f"{run.count:,}{of_total}{of_each}{by_ids}, drawn with seed {selection.get('seed', 0)}"
+    return f"{run.count:,}{of_total}{of_each}{by_ids}, sampled with seed {selection.get('seed', 0)}"

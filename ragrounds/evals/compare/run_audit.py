@@ -65,7 +65,7 @@ def audit_runs(store: Store, runs: Sequence[Run]) -> list[RunFinding]:
             if question.cluster
         )
         if sizes := [count for count in cluster_sizes.values() if count > 1]:
-            repeated[f"{sum(sizes):,} of {run.count:,} questions of {run.benchmark} stand in {len(sizes):,} sets of "
+            repeated[f"{sum(sizes):,} of {run.count:,} questions of {run.benchmark} are in {len(sizes):,} sets of "
                      "equal texts: they are not independent, and tests take each set as one"] = None  # fmt: skip
         findings += [RunFinding(run.id, kind, text) for kind, text in _run_findings(run, run_answers)]
         digests[run.id] = {
@@ -203,7 +203,7 @@ def _position_findings(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
         accuracies = ", ".join(
             f"{letter} {100 * sum(values) / len(values):.0f} %" for letter, values in sorted(values_by_letter.items())
         )
-        yield "position", f"accuracy depends on where the right answer stands ({accuracies}; p {p:.2g})"
+        yield "position", f"accuracy depends on the position of the right answer ({accuracies}; p {p:.2g})"
 
 
 def _figure_findings(answers: Sequence[_Answer]) -> Iterator[tuple[str, str]]:

@@ -187,7 +187,7 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
     other_columns = {item, *TEXTS, *MARKS}
     rater_columns = tuple(raters) or tuple(name for name in columns if name not in other_columns)
     if rows and not rater_columns:
-        raise broken(path, "there is no column with labels beside the items", "line 1")
+        raise broken(path, "a column with labels is missing", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
     marks: dict[str, LabelledItem] = {}
     runs = len({row.get("run", "") for _, row in rows})
@@ -216,7 +216,7 @@ def answers_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) 
     labels = read_labels(path, item=item, raters=raters)
     if unbound := labels.unbound:
         raise UserError(
-            f"{path}: nobody can tell which answer was labelled as {shown(unbound[0])}: a label is of a text, and the "
+            f"{path}: it is unknown which answer was labelled as {shown(unbound[0])}: a label is of a text, and the "
             "answer behind an id may have changed. Keep the columns that `ragrounds judge sheet` writes (`digest`), or "
             "add a column `answer` with the text that people saw."
         )
@@ -265,7 +265,7 @@ def physician_labels(folder: str, raters: Sequence[str] = ()) -> HumanLabels:
         if name is not None and any(labels := tuple(row[rater].strip().casefold() or None for rater in rater_columns)):
             items[name], marks[name] = labels, LabelledItem(item=name, answer=row["answer"])
     if not items:
-        raise broken(path, f"it labels no statement of the questions in {family.file} beside it")
+        raise broken(path, f"it labels no statement of the questions in {family.file} of its folder")
     return HumanLabels(raters=rater_columns, items=items, marks=marks)
 
 

@@ -494,13 +494,13 @@ def _failure_kinds(
     if any(share.probe == "again" and share.share.value < least for share in shares):
         return ("noisy",)
     if "turned" in below:
-        return ("goes by the order of the labels",)
+        return ("depends on label order",)
     if len(labels) == 1:
         return (f"always says {labels.pop()!r}",)
     kinds = []
     cut, long, shuffled = (best_share.get(probe, 0.0) for probe in ("cut", "long", "shuffled"))
     if "long" in below and long - max(cut, best_share.get("reference", 0.0)) >= _CLEAR:
-        return ("goes by length",)
+        return ("depends on length",)
     if inverted:
         kinds.append(f"inverted on {', '.join(inverted)}")
     elif "shuffled" in below and shuffled - max(cut, long) >= _CLEAR:

@@ -115,7 +115,7 @@ def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callabl
     stored = {(name, *question_and_epoch) for name in names for question_and_epoch in store.scored(run, name)}
     if run.count * run.epochs > _MANY_ATTEMPTS:
         scorer_names = ", ".join(names)
-        _LOG.warning("%s: %s attempts are scored again by %s, whose code is another now, or was not known.",
+        _LOG.warning("%s: %s attempts are scored again by %s, whose code has changed or was not known.",
                      run.id, f"{run.count * run.epochs:,}", scorer_names)  # fmt: skip
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}

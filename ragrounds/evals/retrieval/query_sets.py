@@ -166,7 +166,7 @@ def _file(folder: Path, name: str) -> Path:
     for ending in ("", ".gz", ".zst"):
         if (folder / (name + ending)).is_file():
             return folder / (name + ending)
-    raise UserError(f"{str(folder)!r} has no {name}: expected it beside the corpus.")
+    raise UserError(f"{str(folder)!r} has no {name}: expected it in the folder of the corpus.")
 
 
 _FORM = "{query, positive, negative}"

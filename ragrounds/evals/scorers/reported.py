@@ -20,7 +20,7 @@ class ReportedScorer(ScorerRecord, frozen=True, kw_only=True):
 
 REPORTED = ReportedScorer(
     name="reported",
-    summary="the score that stood in the file of the tool that the answers come from",
+    summary="the score in the file of the tool that the answers come from",
     method="the score that another tool gave, as its file has it",
     needs="a file with scores",
     elsewhere=True,

@@ -87,8 +87,8 @@ EXACT_MATCH = ShortAnswer(
 ANSWER_WITHIN = ShortAnswer(
     name="answer-within",
     shares=True,
-    summary="short answers: the reference stands in the answer",
-    method="whether the normalised reference stands in the answer (Search-R1's looser match, Search-o1's accuracy)",
+    summary="short answers: the answer contains the reference",
+    method="whether the answer contains the normalised reference (Search-R1's looser match, Search-o1's accuracy)",
     measure=within,
 )
 WORD_F1 = ShortAnswer(

@@ -93,7 +93,7 @@ calls = _table(
     _real("seconds"),
     _bytes("request"),
     _bytes("response"),
-    _bytes("payer", "who paid for it first; null: nobody", null=True),
+    _bytes("payer", "who paid for it first; null: not paid", null=True),
     _checksum(),
     comment="The journal. It only adds.",
     rowid=True,
@@ -174,7 +174,7 @@ notes = _table(
     _text("text"),
     _real("at"),
     _checksum(),
-    comment="What readers have written beside attempts.",
+    comment="Notes of readers on attempts.",
 )
 
 reads = _table(
@@ -186,7 +186,7 @@ reads = _table(
     _whole("size", "of a file, in bytes"),
     _real("at", "when a file was changed, or a model was asked first"),
     _checksum(),
-    comment="What a run's own system has read: when it is another, so is the system.",
+    comment="Dependencies of a run's system: if one changes, so does the system.",
 )
 
 DERIVED = (facts,)
@@ -212,7 +212,7 @@ gradings = _table(
     _bytes("key", key=True),
     _bytes("body", "the call, with its price"),
     _checksum(),
-    comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
+    comment="Calls that judges of a run's answers made or reused: its scores depend on them, no attempt names them.",
 )
 
 regradings = _table(
@@ -222,7 +222,7 @@ regradings = _table(
     _real("at", key=True),
     _bytes("body", "the call, with its price"),
     _checksum(),
-    comment="Calls of `gradings` that judges made, and somebody paid for, once more: --journal fresh.",
+    comment="Calls of `gradings` that judges made and that were paid once more: --journal fresh.",
 )
 
 stoppings = _table(
@@ -232,7 +232,7 @@ stoppings = _table(
     _text("seed", "of the order of its questions, which has any size", key=True),
     _bytes("body"),
     _checksum(),
-    comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
+    comment="Claims that a run was watched for, and their state: its length depended on its own results.",
 )
 
 leases = _table(
@@ -299,5 +299,5 @@ servers = _table(
     _real("first"),
     _real("last"),
     _checksum(),
-    comment="What servers said of themselves: another server behind one address is told from the first by it.",
+    comment="What servers report about themselves: it shows that another server has the address.",
 )

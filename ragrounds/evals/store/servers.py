@@ -42,7 +42,7 @@ def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     with engine.connect() as connection:
         rows = connection.execute(statement).all()
     if not all(is_whole_row(table, row) for row in rows):
-        raise DamagedRecord(f"what {server} told of itself does not match its checksum", SAVE)
+        raise DamagedRecord(f"the record of {server} does not match its checksum", SAVE)
     facts_of_rows = [msgspec.json.decode(row.facts, type=dict[str, str]) for row in rows]
     return [
         KnownServer(server=row.server, fingerprint=row.fingerprint, facts=facts, first=row.first, last=row.last)

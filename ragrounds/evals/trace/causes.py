@@ -252,7 +252,7 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop],
         # An earlier reader may have passed the gold text on, but only the answering call's prompt shows what it saw.
         if answering[-1:] and answering[-1] in readers:
             followed = "follows only a part of it" if partly else "does not follow it"
-            text = f"search {hop.number} found gold at rank {passage.rank}, it stood whole in the prompt of the answer"
+            text = f"search {hop.number} found gold at rank {passage.rank}, it was whole in the prompt of the answer"
             return Cause(word="ignored", text=f"{text}, and the answer {followed}", hop=hop.number)
     for hop, _, readers in seen_whole:
         reader = calls[readers[0]].call.node or calls[readers[0]].call.role
@@ -260,14 +260,14 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop],
         return Cause(word="not shown", text=text, hop=hop.number)
     for hop, passage in gold:
         if passage.cut_in:
-            text = f"search {hop.number} found gold at rank {passage.rank}, and only its beginning stood in a prompt"
+            text = f"search {hop.number} found gold at rank {passage.rank}, and only its beginning was in a prompt"
             return Cause(word="not shown", text=f"{text}: the rest was cut away", hop=hop.number)
     later_calls = [calls[call_index] for call_index in models if call_index > best_hop.call]
     if not later_calls or any(call.asked is None for call in later_calls) or best.fate == "not known":
         text = f"{found_words}; which prompts followed is not recorded"
         return Cause(word="not known", text=text, hop=best_hop.number)
     note = next((event for event in attempt.events if isinstance(event, Noted) and event.what == "cut"), None)
-    lost = f"it was cut away before the prompt ({note.text})" if note else "it stands in no later prompt"
+    lost = f"it was cut away before the prompt ({note.text})" if note else "it is in no later prompt"
     return Cause(word="not shown", text=f"{found_words}, and {lost}", hop=best_hop.number)
 
 

@@ -136,7 +136,7 @@ def count(stages: Sequence[str], item_set: ItemSet, results: Sequence[ItemResult
     """
     lines = [
         stage_count(INTAKE, item_set.read, (drop.reason for drop in item_set.dropped)),
-        stage_count(SAMPLE, item_set.passed, ["not drawn"] * (item_set.passed - len(item_set.items))),
+        stage_count(SAMPLE, item_set.passed, ["not sampled"] * (item_set.passed - len(item_set.items))),
         stage_count(
             RUN, len(item_set.items), (item_result.status for item_result in results if item_result.outcome is None)
         ),

@@ -52,7 +52,7 @@ def case_questions(
 def relevance_mining(
     request: RelevanceMining, execution: BuildExecution, display: shared.Display = None, as_json: shared.AsJson = False
 ) -> None:
-    """Find the documents that questions' answers rest on, as R2MED was made (Section 3.3, Appendix A).
+    """Find the documents that support questions' answers, as R2MED was made (Section 3.3, Appendix A).
 
     A panel of small models takes out what is too easy; multiple-choice questions are rewritten without options; a
     committee of retrievers searches with question, answer and reasoning; what it finds most often is graded on two

@@ -236,5 +236,5 @@ def not_listed(item_set: ItemSet) -> list[str]:
     """Return the notes of the card on items that the file does not list."""
     unsampled = item_set.passed - len(item_set.items)
     return (
-        [f"{unsampled:,} items that were not drawn are only counted: {FILE} does not list them."] if unsampled else []
+        [f"{unsampled:,} items that were not sampled are only counted: {FILE} does not list them."] if unsampled else []
     )

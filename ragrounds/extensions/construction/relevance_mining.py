@@ -327,7 +327,7 @@ def _with_reference(question: Question, answer: ReferenceAnswer, known_passages:
 PIPELINE = Pipeline(
     name="relevance-mining",
     graph="ragrounds.extensions.construction.relevance_mining:build",
-    summary="Questions with answers → the documents of a corpus that they rest on, by a committee and two-axis grades.",
+    summary="Questions with answers → the documents of a corpus that support them, by a committee and two-axis grades.",
     source="R2MED, Section 3.3 and Appendix A",
     stages=STAGES,
     parameters={"panel": 0, "most_right": 1, "top_k": 100, "candidates": 100, "positive": 8, "negative": 4},

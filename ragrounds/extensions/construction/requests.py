@@ -141,7 +141,7 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
                 f"{len(strangers):,} of {len(source.table):,} ids in {self.table} match no report, such as {examples}."
             )
         listener.message(
-            f"{source.name}: {items.read:,} reports, {items.passed:,} pass the filters, {len(items.items):,} are drawn."
+            f"{source.name}: {items.read:,} reports, {items.passed:,} pass the filters, {len(items.items):,} sampled."
         )
         writer = execution.model or settings.model or ""
         finish = partial(
@@ -302,7 +302,7 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         if judged_ids and not corpus.some(judged_ids):
             raise UserError(f"{queries.corpus} has none of the documents in its judgements.")
         items = judged_query_items(queries, language=self.language, limit=execution.limit, seed=execution.seed)
-        listener.message(f"{queries.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")
+        listener.message(f"{queries.name}: {items.read:,} judged queries, {len(items.items):,} are sampled.")
         searcher = open_searcher(self.retriever, queries.corpus, settings.home, progress=listener.reading)
         set_settings = SetSettings(
             name=_set_name(execution.out),

@@ -68,7 +68,7 @@ class CounterfactualArguments(Execution, frozen=True):
         int, Arg("Times the model is asked again with nothing changed: the noise floor.", 1, group=WHAT)
     ] = 2
     limit: Annotated[
-        int | None, Arg("Only this many of a run's questions, drawn by `seed`.", 1, short="-n", group=WHAT)
+        int | None, Arg("Only this many of a run's questions, sampled by `seed`.", 1, short="-n", group=WHAT)
     ] = None
     until: Annotated[
         float | None,
@@ -78,7 +78,7 @@ class CounterfactualArguments(Execution, frozen=True):
             group=WHAT,
         ),
     ] = None
-    seed: Annotated[int, Arg("Of the questions that are drawn, and of the intervals.", group=WHAT)] = 0
+    seed: Annotated[int, Arg("Seed of the sampled questions and of the intervals.", group=WHAT)] = 0
     scorer: Annotated[str, Arg("Whose scores are compared; empty: the headline's.", group=WHAT)] = ""
     confirmed: arguments.Confirmed = False
     listener: Listener = None

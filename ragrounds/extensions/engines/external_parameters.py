@@ -35,7 +35,7 @@ class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Parameters of every external engine. An adapter adds others in a subclass."""
 
     url: Annotated[str, "address of the server, without a password"] = ""
-    url_env: Annotated[str, "environment variable that holds the address, where a password stands in it"] = ""
+    url_env: Annotated[str, "environment variable of an address that contains a password"] = ""
     key_env: Annotated[str, "environment variable that holds the key"] = ""
     id: Annotated[str, "field of a passage's id"] = "id"
     text: Annotated[str, "field of its text"] = "text"
@@ -132,7 +132,7 @@ def _check_url(url: str, retriever: str) -> None:
     )
     if parts.password:
         raise UserError(
-            f"The address of {retriever} was given with a password. Leave it out: {advice}. A spec stands in tables, "
+            f"The address of {retriever} was given with a password. Leave it out: {advice}. A spec is shown in tables, "
             "stores and reports."
         )
     host = parts.netloc.rpartition("@")[2]

@@ -98,7 +98,7 @@ def export_store(
     out: Annotated[str, typer.Option("--out", "-o", help="A file (created if needed) or a PostgreSQL URL.")] = ...,  # type: ignore[assignment]
     as_json: options.AsJson = False,
 ) -> None:
-    """Runs with all they rest on, into a portable file or another store.
+    """Export runs with all their records into a portable file or another store.
 
     Attempts, scores, questions, recorded calls, judges' calls, and arenas in which only these runs played. There, a
     replay asks no model, and every table is the same. What is there already stays; doing it twice adds nothing.

@@ -124,7 +124,7 @@ def verify_bundle(
     derivation, statement = Derivation(), bundle.statement
     basis = statement.predicate.ragrounds
     if not bundle.whole:
-        derivation.differs("the file is not what was written: the digest in its last line is another")
+        derivation.differs("the file is not what was written: the digest in its last line differs")
     texts = None if benchmark is None else texts_of(benchmark.questions, benchmark.golds)
     try:
         derive(bundle.records(), basis, bundle.seal, derivation, texts, benchmark, report)
@@ -198,7 +198,7 @@ def _attempts(first: Sequence[AttemptLine], lines: Iterator[tuple[int, Line]]) -
     yield from first
     for number, line in lines:
         if not isinstance(line, AttemptLine):
-            raise UserError(f"Line {number} of the bundle stands among attempts, and is none.")
+            raise UserError(f"Line {number} of the bundle is among attempts, but is not an attempt.")
         yield line
 
 
@@ -229,7 +229,7 @@ class _BundleStore:
             if texts is not None and reference is None:
                 self._outcome.differs(f"question {question.id}: not in the benchmark (another revision?)")
             elif reference is not None and gold_digest(reference[1]) != line.gold_digest:
-                self._outcome.differs(f"question {question.id}: what is right is another in the benchmark")
+                self._outcome.differs(f"question {question.id}: the right answer differs in the benchmark")
             recluster_count += reference is not None and hidden_cluster(reference[0], gold is None) != question.cluster
             if gold is None and reference is not None:
                 question, gold = replace(reference[0], id=question.id, cluster=question.cluster), reference[1]
@@ -237,14 +237,14 @@ class _BundleStore:
             elif gold is not None:
                 complete.append((question, gold))
                 if (question_digest(question), gold_digest(gold)) != (line.digest, line.gold_digest):
-                    self._outcome.differs(f"question {question.id}: its digest is another")
+                    self._outcome.differs(f"question {question.id}: its digest differs")
             if gold is None:
                 self._withheld.add(question.id)
             self._questions[question.id] = question
             self._golds[question.id] = replace(gold or Gold(question_id="", answer=""), question_id=question.id)
         if recluster_count:  # a cluster is named after its first question, which another selection may not include
             self._outcome.notes.append(
-                f"{recluster_count:,} questions are in other clusters in the benchmark: intervals rest on them."
+                f"{recluster_count:,} questions are in other clusters in the benchmark: intervals depend on them."
             )
         if len(complete) < len(lines):
             self._outcome.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
@@ -470,7 +470,7 @@ def _compare_statements(stated: Statement, derived: Statement, derivation: Deriv
         if depends_on_costs or any(
             path.startswith((f"tables.{name}.", f"claims.{name} of ")) for name in derivation.scorers
         ):
-            derivation.lacks("figures that rest on these", is_number)
+            derivation.lacks("figures that depend on these", is_number)
         elif _close(value, derived_value):
             derivation.derived += is_number
         else:

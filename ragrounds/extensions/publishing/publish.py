@@ -105,7 +105,7 @@ class PublishedSite(Result, frozen=True, kw_only=True):
 class PublishArguments(Workspace, frozen=True):
     """Arguments of `publish`: runs, studies, and how much of their attempts is published."""
 
-    folder: Annotated[str | Path, Arg("Made where there is none.", option="-")]
+    folder: Annotated[str | Path, Arg("Created if it does not exist.", option="-")]
     runs: Annotated[
         RunsGiven,
         Arg("Ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs of the store.", option="-"),

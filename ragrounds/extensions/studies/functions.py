@@ -90,7 +90,7 @@ class StudyResult(Result, frozen=True, kw_only=True):
         yield iter([[frame.cells(cell, study=self.table.study, runs=", ".join(cell.runs)) for cell in cells]])
 
 
-_CELLS = "What is said of all cells, in place of what the study says"
+_CELLS = "Settings of all cells, in place of the study's"
 
 
 class StudyArguments(ServedExecution, frozen=True):

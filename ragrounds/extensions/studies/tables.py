@@ -61,13 +61,13 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
     digits = f".{table.digits}f"
     equal = sum(not float(format(cell.deviation or 0.0, digits)) for cell in compared)
     if equal == len(compared):
-        yield f"All {number_of(equal, 'figure')} with a published one beside equal it.{inside}"
+        yield f"All {number_of(equal, 'figure')} with a published one equal it.{inside}"
         return
     if equal >= len(compared) / 2:
-        near = f"{equal:,} of {number_of(len(compared), 'figure')} equal the published one beside"
+        near = f"{equal:,} of {number_of(len(compared), 'figure')} equal the published one"
     else:
         near = (
-            f"Half of the {number_of(len(compared), 'figure')} with a published one beside are at most "
+            f"Half of the {number_of(len(compared), 'figure')} with a published one are at most "
             f"{figure_text(median, digits)} away from it"
         )
     distance = figure_text(farthest.deviation or 0.0, "+" + digits)

@@ -41,7 +41,7 @@ def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> N
 @train.command("evaluate")
 @options.grouped
 def evaluate_command(given: EvaluationArguments, as_json: options.AsJson = False) -> None:
-    """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
+    """Compare the trained pairs with the document encoder alone: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
     training_display = TrainingDisplay()
     table = evaluate(**asdict(replace(given, progress=training_display.doing, on_step=training_display.step)))

@@ -76,7 +76,7 @@ def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passag
     name = path.relative_to(root).as_posix() if path != root else path.name
     id = storable(name)
     if id != name:
-        remarks += (Remark("read", "its name is no UTF-8: other bytes stand as \\x… in its id"),)
+        remarks += (Remark("read", "its name is no UTF-8: other bytes are written as \\x… in its id"),)
     title = parsed.title or storable(path.name.split(".")[0])
     return Passage(id=id, document=id, title=title, text=parsed.text, corpus=""), (*remarks, *parsed.remarks)
 

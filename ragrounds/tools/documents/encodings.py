@@ -12,7 +12,7 @@ import codecs
 from ragrounds.tools.documents.found import DocumentFault, Remark
 
 GUESSED = "its encoding was guessed"
-REPLACED = "bytes that are no text stand as U+FFFD"
+REPLACED = "bytes that are no text are shown as U+FFFD"
 _MARKS = (  # the longer ones first: UTF-32's mark begins as UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -30,7 +30,7 @@ _OTHER_KINDS = (
     (b"\xff\xd8\xff", "a picture"),
     (b"GIF8", "a picture"),
     (b"SQLite format 3\0", "a database"),
-    (b"\x00\x05\x16\x07", "what macOS keeps beside a file"),
+    (b"\x00\x05\x16\x07", "a file of macOS with another file's attributes"),
 )
 
 

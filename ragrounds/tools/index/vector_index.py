@@ -150,7 +150,7 @@ class VectorIndexManifest(IndexManifest, frozen=True, kw_only=True, forbid_unkno
         """Return the line that a build reports."""
         measured = self.recall
         return (
-            f"{self.form.index}: {self.bytes_a_vector:,.0f} bytes a vector beside the stored ones, "
+            f"{self.form.index}: {self.bytes_a_vector:,.0f} bytes a vector in addition to the stored ones, "
             f"recall@{measured.k} {measured.recall:.3f} against exact search "
             f"({measured.without_rerank:.3f} before re-ranking; {measured.questions} passages as questions)"
         )

@@ -78,7 +78,7 @@ class DatedSearcher:
         text = read_text(Path(file))
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         if spec.parameters.get("digest", digest) != digest:
-            raise UserError(f"{file} is another file than {spec} was made with.")
+            raise UserError(f"{file} is not the file that {spec} was made with.")
         self._searcher, self._until, self._dates = searcher, until, _read(file, text)
         self.corpus = searcher.corpus
         parameters = {"date": until, "dates": file, "digest": digest, "of": value_of(searcher)}

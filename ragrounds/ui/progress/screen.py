@@ -247,7 +247,7 @@ class Screen:
         try:
             return self._picture(*self._console.size, lines)
         except Exception as error:  # a failing display must not end the work
-            return Text(f"This screen cannot be drawn ({type(error).__name__}: {error}). The work continues.")
+            return Text(f"This screen cannot be shown ({type(error).__name__}: {error}). The work continues.")
 
 
 def line(*parts: str | tuple[str, str], style: str = "") -> Text:

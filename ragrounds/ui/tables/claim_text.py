@@ -90,7 +90,7 @@ def stop_text(record: StopRecord) -> str:
         left_out = f", {condition.missing:,} without a score left out" if condition.missing else ""
         p = "" if condition.p is None else f", p = {p_value(condition.p)}".replace("= <", "< ")
         lines.append(f"  {_condition_text(condition)} (always valid){p}, n = {condition.rounds:,}{left_out}")
-    counted = f"  {state.questions:,} questions, in the order drawn by --seed {record.seed}"
+    counted = f"  {state.questions:,} questions, in the random order of --seed {record.seed}"
     lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
 

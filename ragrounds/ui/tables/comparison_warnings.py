@@ -77,7 +77,7 @@ def limitation_sentences(
     ]
     if totals and comparison.questions < min(totals):
         yield (
-            f"The figures are of {comparison.questions:,} questions drawn from {min(totals):,}; they represent the "
+            f"The figures are of {comparison.questions:,} questions sampled from {min(totals):,}; they represent the "
             "others as far as the draw does."
         )
     yield from _repeated_question_sentences(common_questions(store, runs, True)[0])

@@ -157,9 +157,7 @@ def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
         return ""
     not_by = f", not by {listed(list(shown))}" if shown else ""
     command = described(judge_scorer).command(runs)
-    return (
-        f"Whether answers are right is said by a judge ({judge_scorer}){not_by}, and none is judged yet: `{command}`."
-    )
+    return f"A judge decides whether answers are right ({judge_scorer}){not_by}, and none is judged yet: `{command}`."
 
 
 def _unfinished_prefix(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:

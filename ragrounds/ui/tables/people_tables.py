@@ -88,7 +88,7 @@ def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
     }
     if agreement.changed:
         changed_items = safe(", ".join(agreement.changed[:10])) + (", …" if len(agreement.changed) > 10 else "")
-        yield f"left out, the answer is another than people labelled: {len(agreement.changed):,} ({changed_items})"
+        yield f"left out, the answer differs from the labelled one: {len(agreement.changed):,} ({changed_items})"
     yield from (f"left out, {reason}: {count:,}" for reason, count in left_out.items() if count)
 
 

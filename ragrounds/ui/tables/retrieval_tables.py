@@ -191,7 +191,7 @@ def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: boo
         Column("holm", text=_figure_text, heading="Holm p"),
         *counts,
     )
-    interval_method = "queries drawn within sets" if several else "interval of paired differences"
+    interval_method = "queries resampled within sets" if several else "interval of paired differences"
     about = f"{interval_method}; p: randomisation test, two-sided; Holm p: over the pairs of this table"
     return table_of("pairs", pairs, columns, title=title, about=about)
 

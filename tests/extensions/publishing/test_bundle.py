@@ -114,7 +114,7 @@ def test_folder_and_private_texts_are_left_out(published: Path, uneven: Uneven) 
 def test_another_revision_is_found_by_the_benchmark(published: Path, tmp_path: Path) -> None:
     found = check(published, benchmark=write_benchmark(tmp_path / "other.json", right="A"))
     assert found.ended == "fails"
-    assert "what is right is another in the benchmark" in found.differing[0]
+    assert "the right answer differs in the benchmark" in found.differing[0]
 
 
 def test_a_single_byte_that_is_changed_is_found(shown: Path) -> None:

@@ -78,7 +78,7 @@ def test_equal_figures_are_counted_and_computed_cells_are_not():
         ],
     )
     assert "3 of 3 cells" in first
-    assert second.startswith("2 of 3 figures equal the published one beside; ours · c is farthest (-0.50).")
+    assert second.startswith("2 of 3 figures equal the published one; ours · c is farthest (-0.50).")
 
 
 def test_nobody_is_asked_again_for_an_imported_reply():

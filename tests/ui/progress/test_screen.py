@@ -92,7 +92,7 @@ def test_a_picture_that_fails_does_not_end_the_work(terminal: Pty) -> None:
         raise ValueError("no such thing")
 
     with Screen(terminal.stream, broken):
-        terminal.see("This screen cannot be drawn")
+        terminal.see("This screen cannot be shown")
     terminal.see("\x1b[?1049l")
 
 

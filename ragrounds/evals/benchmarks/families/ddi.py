@@ -23,7 +23,7 @@ TYPES = {
     "mechanism": "how one drug changes what the body does with the other (uptake, level, breakdown)",
     "effect": "what comes of taking both: a reaction, or a stronger or weaker action of one of them",
     "advise": "a recommendation or a warning about taking both",
-    "int": "an interaction is stated, and nothing more is said of it",
+    "int": "an interaction is stated, and nothing more is stated",
 }
 """Types of interaction in the corpus, with their meaning."""
 

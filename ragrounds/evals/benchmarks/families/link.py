@@ -252,9 +252,7 @@ def _nothing(survey: GraphSurvey, setting: LinkSetting) -> str:
     if setting.between and setting.between not in survey.counts:
         pairs = ", ".join(sorted(f"{head},{tail}" for head, tail in survey.counts if head and tail)[:8])
         return f'no triplet joins {" and ".join(setting.between)}; between="…" may name {pairs or "no types here"}'
-    return (
-        "no triplet can be asked: its entities have ids, and no names. Put names.tsv (an id, a tab, a name) beside it"
-    )
+    return "no triplet can be asked: its entities have no names. Put names.tsv (an id, a tab, a name) in its folder"
 
 
 def link_question(

@@ -63,4 +63,4 @@ def _item(pmid: str, entry: _Entry, test: bool) -> Item:
     return Item(question, Gold(question_id=question.id, answer=_LETTER[entry.final_decision], documents=(pmid,)))
 
 
-FAMILY = Family(name="pubmedqa", items=items, file=f"{FILE} with {_TEST} beside it", needs=(FILE, _TEST))
+FAMILY = Family(name="pubmedqa", items=items, file=f"{FILE} with {_TEST} in one folder", needs=(FILE, _TEST))

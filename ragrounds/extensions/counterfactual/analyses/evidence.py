@@ -124,7 +124,7 @@ def _note(evidence: Evidence) -> str:
     ]
     if any(effect.difference.p_always is not None for effect in evidence.effects):
         parts.append(
-            "Where questions were drawn until it was known, the interval of points holds at any number of them."
+            "If questions were added until the effect was known, the interval of points holds at any number of them."
         )
     if any(effect.known is not None for effect in evidence.effects):
         parts.append("Known: questions that the agent without search gets right; not known: the others.")
@@ -152,7 +152,7 @@ def _note(evidence: Evidence) -> str:
                 f"(was {_percent(effect.argued_before)})."
             )
         if effect.next_query is not None and effect.next_query.value:
-            parts.append(f"{prefix} the next search is another one in {_format_interval(effect.next_query)} percent.")
+            parts.append(f"{prefix} the next search changes in {_format_interval(effect.next_query)} percent.")
         if effect.cited is not None and effect.cited_unmoved is not None:
             parts.append(
                 f"{prefix} {_format_interval(effect.cited)} percent cite what is dropped; of these "
@@ -160,7 +160,7 @@ def _note(evidence: Evidence) -> str:
                 "percent give the same answer without it: they cite after the fact."
             )
         if effect.reached is not None and not effect.reached.value:
-            parts.append(f"{prefix} no last prompt is another one.")
+            parts.append(f"{prefix} no last prompt changes.")
     bought, reused = (
         sum(counts) for counts in zip(*((effect.bought, effect.reused) for effect in evidence.effects), strict=True)
     )

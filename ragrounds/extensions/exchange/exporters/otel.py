@@ -204,7 +204,7 @@ def _header(text: str) -> tuple[str, str]:
         value = os.environ[variable].strip()
     elif _SECRET.search(name):
         raise UserError(
-            f"--header {name} was given with its value, which stands in the shell's history and in the list of "
+            f"--header {name} was given with its value, which is in the shell's history and in the list of "
             f"processes. Put it into a variable and give --header {name}=env:VARIABLE."
         )
     return name, value

@@ -17,7 +17,7 @@ _LINE = re.compile(rb"\S+\s+Q0\s+\S+\s+\d+\s+[-+.\deE]+\s+\S")
 
 def _rows(file: ImportFile) -> Rows:
     raise UserError(
-        f"{file.path} is a TREC run: what was searched, without answers. Score it beside retrievers of ours: "
+        f"{file.path} is a TREC run: what was searched, without answers. Score it next to retrievers of ours: "
         f"ragrounds retrieve --benchmark beir:FOLDER --run {quote(str(file.path))}"
     )
 

@@ -20,11 +20,11 @@ def verify_command(
     bundle: Annotated[Path, typer.Argument(help="A file of `ragrounds publish --bundle`.")],
     benchmark: Annotated[
         str | None,
-        typer.Option(help="The benchmark, or its file: fills the texts that the bundle withholds, and is set beside."),
+        typer.Option(help="The benchmark, or its file: fills the texts that the bundle withholds, and is compared."),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="The published leaderboard. [default: index.html beside the bundle]", metavar="FILE"),
+        typer.Option(help="The published leaderboard. [default: index.html next to the bundle]", metavar="FILE"),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
