@@ -44,4 +44,4 @@ def test_unread_answers_imports_and_samples_are_said(store):
     said = " ".join(found(store, runs))
     assert "strict can read no choice; they are not right. Of 40 attempts each: a 1." in said
     assert "The answers of b were made elsewhere" in said
-    assert "40 questions drawn from 400" in said
+    assert "40 questions sampled from 400" in said

@@ -69,7 +69,7 @@ def test_the_printed_text_opens_the_same_and_another_file_is_refused(tmp_path):
     again = open_searcher(parse(searcher.spec), corpus, tmp_path / "home")
     assert again.spec == searcher.spec
     Path(file).write_text("pmid,date\n0,2019\n")
-    with pytest.raises(UserError, match="is another file than"):
+    with pytest.raises(UserError, match="is not the file that"):
         open_searcher(parse(searcher.spec), corpus, tmp_path / "home")
 
 

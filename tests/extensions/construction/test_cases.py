@@ -36,7 +36,7 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, builder: Builder, t
     lines = counted(card)
     total = 293
     assert lines.pop("intake") == (total, total, {})
-    assert lines.pop("sample") == (total, LIMIT, {"not drawn": total - LIMIT})
+    assert lines.pop("sample") == (total, LIMIT, {"not sampled": total - LIMIT})
     assert lines.pop("run") == (LIMIT, LIMIT, {})
     assert lines == COUNTS
     assert card["made"]["seed"] == SEED

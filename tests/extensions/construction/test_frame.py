@@ -192,7 +192,7 @@ def test_dollars_are_counted_by_model_and_end_it(command: Cli, builder: Builder,
     assert [row["reason"] for row in rows] == ["not run"] * 2
     assert all("the budget of $0.01 is used up" in row["detail"] for row in rows)
     said = json.loads(ended.stdout)["made"]["notes"]
-    assert any("not drawn are only counted: rejected.jsonl does not list them" in note for note in said)
+    assert any("that were not sampled are only counted: rejected.jsonl does not list them" in note for note in said)
     card = json.loads(command(*ordered).stdout)
     offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
     bill = card["made"]["bill"]

@@ -77,6 +77,6 @@ def test_the_selection_in_words(store: Store) -> None:
     run = add_run(store, "one", questions(5), [1] * 5)
     assert selection_words(run) == ""
     drawn = replace(run, identity={"selection": {"seed": 7, "limit": 5, "per_dataset": None, "of": 7663}})
-    assert selection_words(drawn) == "5 of 7,663, drawn with seed 7"
+    assert selection_words(drawn) == "5 of 7,663, sampled with seed 7"
     each = replace(run, identity={"selection": {"seed": 0, "limit": None, "per_dataset": 5, "of": 7663}})
-    assert selection_words(each) == "5 of 7,663, 5 of each dataset, drawn with seed 0"
+    assert selection_words(each) == "5 of 7,663, 5 of each dataset, sampled with seed 0"
