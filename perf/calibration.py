@@ -207,7 +207,7 @@ def mirage(data: Path, simulations: int) -> None:
         for name, runs in (("calibration", [both]), ("abstention", [*single, both]), ("harm", single)):
             print(f"```\n{text_of(rr.analyse(name, runs, scorer='robust', home=home).draw)}\n```\n", flush=True)
         with Store(Path(home)) as store:
-            run = scored_run(store, store.named([both])[0], "robust")
+            run = scored_run(store, store.select_runs([both])[0], "robust")
             _, sure = confidences(store, run)
         first = {cluster_of(one): one.id for one in reversed(run.questions)}.values()
         right = {one.question_id: one.value for one in run.scores if one.epoch == 0}

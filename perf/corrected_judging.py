@@ -183,7 +183,7 @@ def heading(*names: str) -> str:
 def batch(judge: Judge, parts: int, design: str, by: str, seed: tuple[int, ...], draws: int) -> list[Corrections]:
     """Some simulations."""
     rng = np.random.default_rng(seed)
-    return [correct("s", simulated(rng, judge, parts, design), by=by) for _ in range(draws)]
+    return [correct("s", simulated(rng, judge, parts, design), library_name=by) for _ in range(draws)]
 
 
 def many(pool: Executor, draws: int, judge: Judge, parts: int, design: str, by: str, seed: int) -> list[Corrections]:
@@ -298,7 +298,7 @@ def physicians(data: Path, draws: int, by: str) -> Iterator[str]:
         made = []
         for _ in range(draws):
             rows = labelled_rows(names, person, judge, rng.choice(len(person), LABELS, replace=False))
-            made.append(correct("s", {"k": rows}, by=by).figures[0])
+            made.append(correct("s", {"k": rows}, library_name=by).figures[0])
         naive, fixed = made[0].judge, [one.corrected for one in made if one.corrected]
         yield row(
             name,
@@ -319,7 +319,7 @@ def physicians(data: Path, draws: int, by: str) -> Iterator[str]:
         own = np.array([n for n, (_, of) in enumerate(places) if of == system])
         chosen = rng.choice(count, count // 2, replace=False)
         rows = labelled_rows([names[n] for n in own], person[own], judge[own], chosen)
-        (figure,) = correct("s", {system: rows}, by=by).figures
+        (figure,) = correct("s", {system: rows}, library_name=by).figures
         shown = between(figure.corrected) if figure.corrected else figure.why
         yield row(system, count, f"{100 * person[own].mean():.1f}", f"{100 * judge[own].mean():.1f}", shown)
 
@@ -344,7 +344,7 @@ def claims(data: Path, draws: int, by: str) -> Iterator[str]:
     for _ in range(draws):
         chosen = rng.choice(len(names), LABELS // 2, replace=False)
         runs = {model: labelled_rows(names, right[model], judge[model], chosen) for model in right}
-        pairs.append(correct("s", runs, by=by).differences[0])
+        pairs.append(correct("s", runs, library_name=by).differences[0])
     fixed = [pair.corrected for pair in pairs if pair.corrected]
     same = np.mean([np.sign(one.value) == np.sign(gap) for one in fixed])
     sure = np.mean([one.low > 0 or one.high < 0 for one in fixed])
@@ -375,7 +375,9 @@ def people(data: Path, draws: int, by: str) -> Iterator[str]:
 def main(data: Path, draws: int, by: str) -> None:
     """Measure, and write the page."""
     begun = time.monotonic()
-    library = correct("s", {"a": simulated(np.random.default_rng(0), JUDGES["lenient"], 1, "")["a"]}, by=by).by
+    library = correct(
+        "s", {"a": simulated(np.random.default_rng(0), JUDGES["lenient"], 1, "")["a"]}, library_name=by
+    ).by
     page = Path(__file__).with_name("corrected_judging.md" if by == "cje-eval" else "corrected_judging_glide.md")
     lines: list[str] = []
     with ProcessPoolExecutor(3) as pool:

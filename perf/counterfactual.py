@@ -33,7 +33,7 @@ import ragrounds as rr  # noqa: E402
 from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.compare.figures import PairedFigure, paired  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
-from ragrounds.extensions.counterfactual.effects import drawn, followed  # noqa: E402
+from ragrounds.extensions.counterfactual.effects import followed, sampling_order  # noqa: E402
 from tests.extensions.counterfactual.test_recorded_systems import SYSTEM  # noqa: E402
 from tests.servers.http_script import Asked, HttpScript, Told  # noqa: E402
 
@@ -101,7 +101,7 @@ def coverage(simulations: int, n: int) -> None:
 
 def until_known(questions: list[Question], before: dict[str, float], after: dict[str, float]) -> PairedFigure:
     """The difference where further questions are drawn until it is significant, or known to 15 points."""
-    order = drawn(questions, 0)
+    order = sampling_order(questions, 0)
     for size in (32, 64, 128, len(order)):
         here = {question.id for question in order[:size]}
         found = followed(questions, before, {id: value for id, value in after.items() if id in here}, 0)

@@ -340,7 +340,7 @@ def kills(targets: Sequence[Target], specs: dict[str, str], place: Path, corpus:
 
 def filled(spec: Spec, home: Path) -> str:
     """Fill an engine with all passages, and give the retriever that searches it."""
-    kept, passages = Kept(), open_named(CORPUS, home).store.each()
+    kept, passages = Kept(), open_named(CORPUS, home).store.iterate()
     rows = [
         Passed(*texts, np.asarray(kept.embed_query(joined(texts[2], texts[3], "sentence")), np.float32))
         for texts in passages

@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from ragrounds.base.records import Question
 from ragrounds.evals.claims.gate import FollowedGate, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, judged, majority_error, size, spread_of
+from ragrounds.evals.claims.gate_plan import DesignSize, majority_error, majority_mean, size, spread_of
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.one_sided import bets_on, log_mean_exp, reach
 
@@ -82,7 +82,7 @@ def planned(simulations: int, generator: np.random.Generator) -> list[str]:
     ):
         pilot = (1 + differences(before, 1, 4_000, generator, epochs, wrong)[0]) / 2
         limit, share = (1 - MARGIN) / 2, (1 - MARGIN + effect) / 2
-        mean = judged(share, 0.5, wrong, judges)
+        mean = majority_mean(share, 0.5, wrong, judges)
         spread = spread_of(pilot, epochs, judges, wrong, 0.5)
         design = DesignSize(rule="", effect=effect, epochs=epochs, judges=judges)
         found = size(design, pilot, limit, mean, spread, ERROR, power, 1)

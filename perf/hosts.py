@@ -135,7 +135,7 @@ def host() -> Any:
     """The one host of this process."""
     from ragrounds.agents.systems import hosts
 
-    return next(iter(hosts._HOSTS._held.values()))
+    return next(iter(hosts._HOSTS._by_config.values()))
 
 
 def used(pid: int) -> float:

@@ -45,7 +45,7 @@ def made(seed: int, skilled: bool) -> Routing:
     outcomes = Outcomes(
         scores=scores,
         costs=np.tile(np.arange(1.0, chances.shape[1] + 1), (QUESTIONS, 1)),
-        known=np.column_stack([seen, noise]),
+        prior_features=np.column_stack([seen, noise]),
         seen=generator.normal(size=(QUESTIONS, 4)),
         texts=("",) * QUESTIONS,
         clusters=tuple(names),

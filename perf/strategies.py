@@ -81,7 +81,7 @@ class Model:
         asked = json.loads((data / "mirage" / "benchmark.json").read_text(encoding="utf-8"))["pubmedqa"].values()
         self.gold = {one["question"]: (one["answer"], _sentences(texts[str(one["PMID"][0])])) for one in asked}
         self.times: Counter[str] = Counter()
-        self.said_else, self.chosen_else = stand_in._said, stand_in._chosen
+        self.said_else, self.chosen_else = stand_in._said, stand_in._best_letter
 
     def question(self, turns: stand_in.Turns) -> str:
         """The question that a conversation is about."""
@@ -250,7 +250,7 @@ def served(data: Path, port: int):
 def serve(data: Path, port: int) -> None:
     """Be the model."""
     model = Model(data)
-    stand_in._chosen, stand_in._said = model.letter, model.said
+    stand_in._best_letter, stand_in._said = model.letter, model.said
     serve_stand_in(port, lambda url: print(url, flush=True))
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.extensions.exchange.importers.importer import ImportFile as ImportFile
     from ragrounds.extensions.exchange.importers.records import read_records as read_records
     from ragrounds.graphs.answer_prompts import answer_prompt as answer_prompt
-    from ragrounds.graphs.documents import written as _written
+    from ragrounds.graphs.documents import render_documents as _written
     from ragrounds.graphs.langchain import ContextModel as ContextModel
     from ragrounds.graphs.langchain import search as _search
     from ragrounds.graphs.langchain import tools as _tools
@@ -66,7 +66,7 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.graphs.shapes import vote as vote
     from ragrounds.graphs.state import Runtime as Runtime
     from ragrounds.graphs.state import State as State
-    from ragrounds.graphs.state import whole as _whole
+    from ragrounds.graphs.state import int_parameter as _whole
     from ragrounds.graphs.user_graph import agent as agent
     from ragrounds.tools.retriever import Retriever as Retriever
     from ragrounds.tools.retriever import RetrieverParameter as RetrieverParameter
@@ -84,7 +84,7 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
 
 
 @cache
-def places() -> dict[str, str]:
+def name_locations() -> dict[str, str]:
     """Return where each name is defined, as ``module:NAME``."""
     import ast
     from pathlib import Path
@@ -107,7 +107,7 @@ if not TYPE_CHECKING:
         """Import a name at its first use."""
         from importlib import import_module
 
-        if name.startswith("_") or name not in (definitions := places()):
+        if name.startswith("_") or name not in (definitions := name_locations()):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, _, defined = definitions[name].partition(":")
         value = globals()[name] = getattr(import_module(module), defined)
@@ -115,4 +115,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *places()})
+    return sorted({*globals(), *name_locations()})

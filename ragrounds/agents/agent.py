@@ -52,9 +52,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Agents that run inside this one, by the parameter that names them."""
 
     @property
-    def whole(self) -> tuple[Agent, ...]:
+    def with_inner(self) -> tuple[Agent, ...]:
         """Return this agent and all agents inside it."""
-        return self, *(nested for agents in self.inner.values() for agent in agents for nested in agent.whole)
+        return self, *(nested for agents in self.inner.values() for agent in agents for nested in agent.with_inner)
 
     @property
     def settled(self) -> dict[str, Value]:
@@ -112,7 +112,7 @@ def installed_agents() -> dict[str, Card]:
     return cards
 
 
-def read_card(name: str, *, here: bool = False) -> Card:
+def read_card(name: str, *, in_this_process: bool = False) -> Card:
     """Read the agent that the user names. This may run code.
 
     Args:
@@ -125,7 +125,7 @@ def read_card(name: str, *, here: bool = False) -> Card:
         UserError: the agent does not exist, or does not have the form of :class:`Card`.
     """
     if place.is_place(name):
-        plain = Card(graph=name, summary=SUMMARY, in_process=here)
+        plain = Card(graph=name, summary=SUMMARY, in_process=in_this_process)
         if not reason_here(plain):  # it does not import ragrounds, so it is not imported in this process
             return msgspec.structs.replace(plain, in_process=False)
         target = place.named_object(name)
@@ -241,7 +241,7 @@ def _relative_to_file(file: str, text: str) -> str:
         else spec
         for spec in _agents_in(text)
     ]
-    return str(Listed.of(near)) if text.startswith("[") else str(near[0])
+    return str(Listed.from_values(near)) if text.startswith("[") else str(near[0])
 
 
 def graph_name(name: str) -> str:
@@ -285,7 +285,7 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         raise UserError(f"{spec}: agents are nested more than {_MAX_DEPTH} deep.")
     if spec.parameters.get("clock") == "real":
         REAL.add(module_named(spec.name))
-    card = read_card(spec.name, here=spec.parameters.get("in_process") is True)
+    card = read_card(spec.name, in_this_process=spec.parameters.get("in_process") is True)
     defaults: dict[str, Value] = {**card.parameters, **card.switches}
     refines = card.searches and not card.oracle and not is_foreign(card)
     settable = {**_sibling_parameters(spec.name, card), **defaults, **({"refine": "none"} if refines else {})}
@@ -300,7 +300,7 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         if not specs:
             raise UserError(f"{spec} runs another agent: give {spec.name}[{key}=AGENT].")
         if key in spec.parameters:
-            listed = Listed.of([parse(opened.spec) for opened in inner[key]])
+            listed = Listed.from_values([parse(opened.spec) for opened in inner[key]])
             single = len(specs) == 1 and not str(spec.parameters[key]).startswith("[")
             spec = spec.having(**{key: parse(inner[key][0].spec) if single else listed})
     for key, value in _with_profile_values(spec, card, settable, model).items():
@@ -314,8 +314,8 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         elif wraps and key in ("tools", "retriever", "corpus", *_SEARCH_SETTINGS):
             raise UserError(f"{spec}: {key} is for the agent inside: {wraps[0]}=AGENT[{key}={value}].")
         elif key == "tools":
-            before, tools = Listed.of(map(parse, card.tools)), _tools_in(value)
-            value = Listed.of(map(parse, tools))
+            before, tools = Listed.from_values(map(parse, card.tools)), _tools_in(value)
+            value = Listed.from_values(map(parse, tools))
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
         elif key in _SEARCH_SETTINGS:
@@ -384,7 +384,7 @@ def with_retriever(text: str, retriever: str) -> str:
     for key, specs in _named_in(spec, card).items():
         inside = [parse(with_retriever(str(inner_spec), retriever)) for inner_spec in specs]
         if inside != list(specs):
-            spec = spec.having(**{key: Listed.of(inside) if len(inside) > 1 else inside[0]})
+            spec = spec.having(**{key: Listed.from_values(inside) if len(inside) > 1 else inside[0]})
             text = str(spec)
     if "retriever" in spec.parameters or card.retriever != DEFAULT_RETRIEVER or not card.searches:
         return text
@@ -468,7 +468,7 @@ def check_subagent(agent: Agent) -> Agent:
 
 def _tools_in(value: Value) -> tuple[str, ...]:
     """Return the tools in ``tools=[…]``, or the one in ``tools=NAME``."""
-    listed = value if isinstance(value, Listed) else Listed.of([value])
+    listed = value if isinstance(value, Listed) else Listed.from_values([value])
     return tuple(map(str, listed.specs))
 
 

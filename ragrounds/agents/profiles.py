@@ -93,7 +93,7 @@ def all_profiles() -> list[Profile]:
     return [read_profile(name) for name in profile_names()]
 
 
-def sampled(model: str, agents: Sequence[str], profile: str | None, given: Collection[str] = ()) -> str:
+def sampled(model: str, agents: Sequence[str], profile: str | None, set_names: Collection[str] = ()) -> str:
     """Return a model's text with the sampling parameters of its agents' profiles that it does not set itself.
 
     Args:
@@ -110,7 +110,9 @@ def sampled(model: str, agents: Sequence[str], profile: str | None, given: Colle
         return model
     profiles = {entry.name: entry for entry in (_profile(agent, profile) for agent in agents)}
     by_name = {
-        name: {k: v for k, v in values(entry.sampling(model)).items() if k not in spec.parameters and k not in given}
+        name: {
+            k: v for k, v in values(entry.sampling(model)).items() if k not in spec.parameters and k not in set_names
+        }
         for name, entry in profiles.items()
     }
     first = next(iter(by_name.values()), {})

@@ -22,7 +22,7 @@ _MODEL_OPTIONS = ("model", "base_url", "alias", "temperature", "top_p", "max_ans
 """Options for the models of agents: they have no effect on a system that brings its own model."""
 
 
-def agent_texts(given: object) -> list[tuple[str, str | None]]:
+def agent_texts(given_agents: object) -> list[tuple[str, str | None]]:
     """Return agents as texts, each with its name for tables, or ``None``.
 
     Args:
@@ -33,12 +33,16 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
         UserError: a name is too long.
     """
     names: list[str | None] = []
-    if isinstance(given, Mapping):
-        names, agents = [str(name) for name in given], list(given.values())
-    elif isinstance(given, Iterable) and isinstance(given, Sequence | set | frozenset) and not isinstance(given, str):
-        agents = list(given)
+    if isinstance(given_agents, Mapping):
+        names, agents = [str(name) for name in given_agents], list(given_agents.values())
+    elif (
+        isinstance(given_agents, Iterable)
+        and isinstance(given_agents, Sequence | set | frozenset)
+        and not isinstance(given_agents, str)
+    ):
+        agents = list(given_agents)
     else:
-        agents = [given]
+        agents = [given_agents]
     objects = [agent for agent in agents if not isinstance(agent, str)]
     object_texts: list[str] = []
     if objects:
@@ -101,9 +105,9 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         if text in foreign and request.model is not None and card.model_field:
             new_texts[text] = with_model(new_texts[text], card, request.model)
     cards = _inspect_agents(new_texts, lambda text: open_agent(new_texts[text]).card, missing_agents)
-    uses_our_models = _inspect_agents(cards, lambda text: uses_our_models(cards[text]), missing_agents)
-    opened = {new_texts[text]: cards[text] for text in uses_our_models}
-    foreign_texts = [new_texts[text] for text, ours in uses_our_models.items() if not ours]
+    model_uses = _inspect_agents(cards, lambda text: uses_our_models(cards[text]), missing_agents)
+    opened = {new_texts[text]: cards[text] for text in model_uses}
+    foreign_texts = [new_texts[text] for text, ours in model_uses.items() if not ours]
     set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]
     without_model_field = [text for text in foreign_texts if not opened[text].model_field]
     option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)

@@ -32,14 +32,14 @@ def split_alias(text: str) -> tuple[str, str | None]:
     return text[: match.start()], _check_name(match["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
 
 
-def parse_names(given: Iterable[str]) -> dict[str, str]:
+def parse_names(values: Iterable[str]) -> dict[str, str]:
     """Parse the values of ``--as``, each ``RUN=NAME``, and return names by run reference.
 
     Raises:
         UserError: a value has another form, or a run is named twice.
     """
     names: dict[str, str] = {}
-    for text in given:
+    for text in values:
         run, equals, name = _split_at_equals(text)
         if not equals or not run.strip():
             raise UserError(f"--as {text!r}: expected RUN=NAME, such as 'direct=No search'.")
@@ -85,7 +85,7 @@ def check_names(names: Mapping[str, str], option: str = "--as") -> dict[str, str
     return checked
 
 
-def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None = None) -> dict[str, str]:
+def names_of(store: Store, runs: Sequence[Run], new_names: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the names of those runs that have one, by run id. A name that is given now replaces the stored one.
 
     Args:
@@ -98,7 +98,7 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
         UserError: a reference matches none or several of the runs, or two runs get the same name.
     """
     stored, requested = kept_names(store.engine), dict[str, str]()
-    for reference, name in (given or {}).items():
+    for reference, name in (new_names or {}).items():
         run = run_among(reference, runs, "--as", stored)
         if requested.setdefault(run.id, name) != name:
             raise UserError(f"--as gives the run {run.id} two names.")
@@ -116,7 +116,7 @@ def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]
     return distinct | {run.agent: distinct[run.id] for run in runs if run.id in distinct and agents[run.agent] == 1}
 
 
-def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: Sequence[str | None]) -> None:
+def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], requested_names: Sequence[str | None]) -> None:
     """Store the names of planned runs: the given name, else the name in the agent's file, else the stored name is kept.
 
     Args:
@@ -126,7 +126,7 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: 
             agent was named.
     """
     names = {}
-    for planned, given_name in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
+    for planned, given_name in zip(planned_runs, requested_names or [None] * len(planned_runs), strict=True):
         name = _card_name(planned) if given_name is None else given_name
         if name is not None:
             names[planned.run.id] = name

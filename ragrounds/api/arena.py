@@ -165,7 +165,7 @@ def _match_rows(arenas: ArenaStore, arena: Arena) -> Iterator[Row]:
 
 
 @takes(ArenaArguments)
-def arena(given: ArenaArguments) -> PlayedArena:
+def arena(arguments: ArenaArguments) -> PlayedArena:
     """Play stored runs' long answers against each other. Answers are never generated again; the same call resumes.
 
     `max_cost` applies to the whole arena, `max_total_tokens` and `max_time` to this call.
@@ -176,23 +176,23 @@ def arena(given: ArenaArguments) -> PlayedArena:
         UserError: a run, judge, axis or schedule is unknown, or runs cannot play.
         Interrupted: Ctrl-C; finished judgements are stored.
     """
-    settings, failure_limit = given.used_settings, given.failure_limit
-    with open_selected_runs(given.runs, settings) as (store, runs):
-        arena, lineup, judges = _arena(store, given, [run.id for run in runs], settings, given.journal)
-        names = names_of(store, runs, given.names)
+    settings, failure_limit = arguments.used_settings, arguments.failure_limit
+    with open_selected_runs(arguments.runs, settings) as (store, runs):
+        arena, lineup, judges = _arena(store, arguments, [run.id for run in runs], settings, arguments.journal)
+        names = names_of(store, runs, arguments.names)
         schedule = open_schedule(
-            given.schedule,
+            arguments.schedule,
             len(lineup.systems),
             len(lineup.questions),
-            seed=given.seed,
-            least=given.min_matches,
-            confidence=given.confidence,
+            seed=arguments.seed,
+            least=arguments.min_matches,
+            confidence=arguments.confidence,
         )
-        arenas, recorded = ArenaStore(store), StoreJournal(store, given.journal)
+        arenas, recorded = ArenaStore(store), StoreJournal(store, arguments.journal)
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
-                with _match_display(renamed(arena, names), given.progress) as listener:
+                with _match_display(renamed(arena, names), arguments.progress) as listener:
                     player = ArenaPlayer(
                         arena,
                         lineup,
@@ -200,14 +200,17 @@ def arena(given: ArenaArguments) -> PlayedArena:
                         arenas,
                         recorded,
                         PlayOptions(
-                            budget=given.budget, fail_after=failure_limit, at_once=given.in_flight, listener=listener
+                            budget=arguments.budget,
+                            fail_after=failure_limit,
+                            at_once=arguments.in_flight,
+                            listener=listener,
                         ),
                     )
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(arenas, arena, lineup, replicates=given.resamples, names=names)
-    return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
+        report = arena_report(arenas, arena, lineup, replicates=arguments.resamples, names=names)
+    return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.calls_made, reused=recorded.reused)
 
 
 @contextmanager
@@ -233,29 +236,29 @@ def _match_display(arena: Arena, progress: bool | None) -> Iterator[Callable[[Fi
 
 
 @takes(ArenaArguments)
-def estimate(given: ArenaArguments) -> Sequence[PlayEstimate]:
+def estimate(arguments: ArenaArguments) -> Sequence[PlayEstimate]:
     """Estimate the number of calls of an arena and its cost. No model is asked.
 
     Raises:
         UserError: as :func:`arena`.
     """
-    settings = given.used_settings
-    with open_selected_runs(given.runs, settings) as (store, _):
-        arena, lineup, opened = _arena(store, given, run_names(given.runs), settings, "replay")
+    settings = arguments.used_settings
+    with open_selected_runs(arguments.runs, settings) as (store, _):
+        arena, lineup, opened = _arena(store, arguments, run_names(arguments.runs), settings, "replay")
         return estimate_play(arena, lineup, opened)
 
 
 def _arena(
-    store: Store, given: ArenaArguments, runs: Sequence[str], settings: Settings, journal: JournalMode
+    store: Store, arguments: ArenaArguments, runs: Sequence[str], settings: Settings, journal: JournalMode
 ) -> tuple[Arena, Lineup, list[Model]]:
-    lineup = gather_lineup(store, runs, reference=given.reference, epoch=given.epoch, part=given.part)
+    lineup = gather_lineup(store, runs, reference=arguments.reference, epoch=arguments.epoch, part=arguments.part)
     judges = open_judges(
         store,
-        texts(given.judges),
+        texts(arguments.judges),
         settings,
-        base_url=given.base_url,
-        alias=given.alias,
-        changed=given.server_changed,
+        base_url=arguments.base_url,
+        alias=arguments.alias,
+        changed=arguments.server_changed,
         journal=journal,
     )
     arena = Arena(
@@ -263,19 +266,19 @@ def _arena(
         benchmark=lineup.benchmark,
         questions=lineup.version,
         count=len(lineup.questions),
-        axes=load_axes(texts(given.axes), Path(given.axes_file) if given.axes_file else None),
+        axes=load_axes(texts(arguments.axes), Path(arguments.axes_file) if arguments.axes_file else None),
         judges=tuple(model.spec for model in judges),
         prompts=PromptFolder().digest((PROMPT,)),
         code=pairs_code(),
-        calls=given.calls,
-        orders=given.orders,
-        part=given.part,
-        tries=given.tries,
-        epoch=given.epoch,
-        schedule=given.schedule,
-        least=given.min_matches,
-        confidence=given.confidence,
-        seed=given.seed,
+        calls=arguments.calls,
+        orders=arguments.orders,
+        part=arguments.part,
+        tries=arguments.tries,
+        epoch=arguments.epoch,
+        schedule=arguments.schedule,
+        least=arguments.min_matches,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
     )
     return arena, lineup, judges
 
@@ -283,7 +286,7 @@ def _arena(
 class StoredArena(Struct, frozen=True):
     """Arena of the store with the answers that play in it."""
 
-    kept: ArenaStore
+    arena_store: ArenaStore
     arena: Arena
     lineup: Lineup
     store: Store
@@ -309,13 +312,13 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
                 f"The runs of {arena.id} have different answers than when it was played. Play them again: `ragrounds "
                 "arena play` starts a new arena; unchanged pairs come from the journal."
             )
-        yield StoredArena(arenas, arena, lineup, store, store.named(runs))
+        yield StoredArena(arenas, arena, lineup, store, store.select_runs(runs))
 
 
 class Voting(Struct, frozen=True, kw_only=True):
     """Votes of a person in an arena: the pairs to be shown, and the stored votes."""
 
-    kept: ArenaStore
+    arena_store: ArenaStore
     arena: Arena
     lineup: Lineup
     voter: str
@@ -324,9 +327,9 @@ class Voting(Struct, frozen=True, kw_only=True):
 
     def ballots(self) -> Iterator[Ballot]:
         """Yield pairs that judges have judged and this voter has not seen, in random order, without names."""
-        number = self.kept.add(self.arena)
-        played = combine_judgements(self.arena, self.kept.judgements(number))
-        yield from ballots(self.arena, self.lineup, played, self.kept.votes(number), self.voter)
+        number = self.arena_store.add(self.arena)
+        played = combine_judgements(self.arena, self.arena_store.judgements(number))
+        yield from ballots(self.arena, self.lineup, played, self.arena_store.votes(number), self.voter)
 
     def keep(self, ballot: Ballot, axis: str, outcome: str) -> None:
         """Write a vote; it is on the disk when this method returns.
@@ -336,7 +339,7 @@ class Voting(Struct, frozen=True, kw_only=True):
             axis: the compared axis.
             outcome: ``first`` (the left answer), ``second``, ``tie`` or ``skip``.
         """
-        self.kept.add_votes(self.kept.add(self.arena), [ballot.vote(self.voter, axis, outcome)])
+        self.arena_store.add_votes(self.arena_store.add(self.arena), [ballot.vote(self.voter, axis, outcome)])
 
 
 @contextmanager
@@ -359,7 +362,9 @@ def voting(
             if axis not in names:
                 raise unknown("axis", axis, names, f"ragrounds arena show {quote(stored.arena.id)}")
         axis_names = tuple(axes or names)
-        yield Voting(kept=stored.kept, arena=stored.arena, lineup=stored.lineup, voter=voter, axes=axis_names)
+        yield Voting(
+            arena_store=stored.arena_store, arena=stored.arena, lineup=stored.lineup, voter=voter, axes=axis_names
+        )
 
 
 def show_arena(
@@ -383,7 +388,7 @@ def show_arena(
     used_settings = settings or user_settings()
     with stored_arena(reference, used_settings) as stored:
         names_by_run = names_of(stored.store, stored.runs, names)
-        report = arena_report(stored.kept, stored.arena, stored.lineup, replicates=resamples, names=names_by_run)
+        report = arena_report(stored.arena_store, stored.arena, stored.lineup, replicates=resamples, names=names_by_run)
         return ArenaStand(report=report, settings=used_settings)
 
 

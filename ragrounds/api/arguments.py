@@ -34,7 +34,7 @@ class Arg(Struct, frozen=True):
     """Help text for Python and the command; names of other arguments are in backticks."""
     least: float | None = None
     """Minimum value."""
-    most: float | None = None
+    maximum: float | None = None
     option: str = ""
     """Option of the command if it is not the argument's name; ``-`` if the command has none; an argument if it has no
     dash.
@@ -50,7 +50,7 @@ class Arg(Struct, frozen=True):
     duration: bool = False
     """True if the option takes ``90s``, ``2h`` …"""
     hidden: bool = False
-    kept: bool = False
+    stored: bool = False
     """True if the value is stored with a run and used to resume it: it is part of the run's identity, or of how its
     server is reached.
     """
@@ -89,13 +89,13 @@ ServerChanged = Annotated[
     ),
 ]
 Alias = Annotated[
-    str | None, Arg("A name for the server, or for the group of several, which needs one.", group=MODEL, kept=True)
+    str | None, Arg("A name for the server, or for the group of several, which needs one.", group=MODEL, stored=True)
 ]
 Corpus = Annotated[
-    str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT, kept=True)
+    str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT, stored=True)
 ]
-Limit = Annotated[int | None, Arg("Only this many, sampled by `seed`.", 1, short="-n", group=WHAT, kept=True)]
-Seed = Annotated[int, Arg("Random seed of sampling, ordering and bootstrap.", group=WHAT, kept=True)]
+Limit = Annotated[int | None, Arg("Only this many, sampled by `seed`.", 1, short="-n", group=WHAT, stored=True)]
+Seed = Annotated[int, Arg("Random seed of sampling, ordering and bootstrap.", group=WHAT, stored=True)]
 FailAfter = Annotated[
     str | int,
     Arg(
@@ -140,9 +140,9 @@ def described(record: type[Struct]) -> dict[str, tuple[Any, Arg]]:
     return {field.name: get_args(hints[field.name])[:2] for field in fields(record)}
 
 
-def option_name(name: str, said: Arg) -> str:
+def option_name(name: str, argument: Arg) -> str:
     """Return the option of an argument."""
-    return said.option or f"--{name.replace('_', '-')}"
+    return argument.option or f"--{name.replace('_', '-')}"
 
 
 def words_of(kind: Any) -> tuple[str, ...]:
@@ -150,14 +150,14 @@ def words_of(kind: Any) -> tuple[str, ...]:
     return next((get_args(candidate) for candidate in (kind, *get_args(kind)) if get_origin(candidate) is Literal), ())
 
 
-def check(given: Struct) -> None:
+def check(arguments: Struct) -> None:
     """Check the values of a record against the descriptions of its arguments.
 
     Raises:
         UserError: a value is no number, out of range, or none of the allowed words.
     """
-    for name, (kind, argument) in described(type(given)).items():
-        value, option = getattr(given, name), option_name(name, argument)
+    for name, (kind, argument) in described(type(arguments)).items():
+        value, option = getattr(arguments, name), option_name(name, argument)
         numbered = int in get_args(kind)
         if (words := words_of(kind)) and value is not None and not (numbered and isinstance(value, int)):
             one_of(option, value, (*words, "a number") if numbered else words)
@@ -166,8 +166,8 @@ def check(given: Struct) -> None:
                 raise UserError(f"{option} {value!r} is no number.")
             if not value >= argument.least:
                 raise UserError(f"{option} {value:g} is too small; expected {argument.least:g} or more.")
-            if argument.most is not None and value > argument.most:
-                raise UserError(f"{option} {value:g} is too large; expected {argument.most:g} at most.")
+            if argument.maximum is not None and value > argument.maximum:
+                raise UserError(f"{option} {value:g} is too large; expected {argument.maximum:g} at most.")
 
 
 def takes(record: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:

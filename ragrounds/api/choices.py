@@ -90,7 +90,7 @@ def describe_scorer(name: str) -> ScorerDetails:
     Raises:
         UserError: the scorer is unknown; the message names the nearest.
     """
-    return _describe_scorer(SCORERS.named(name))
+    return _describe_scorer(SCORERS.resolve(name))
 
 
 def _describe_scorer(scorer: ScorerRecord) -> ScorerDetails:
@@ -117,4 +117,4 @@ def describe_retriever(name: str) -> dict[str, object]:
     described = cards()
     if name in described and name not in RETRIEVERS.shipped():
         return {**msgspec.to_builtins(described[name]), "missing": missing(described[name])}
-    return RETRIEVERS.named(name, known=described).described()
+    return RETRIEVERS.resolve(name, known_names=described).described()

@@ -133,17 +133,17 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     """Run id or agent's text → name."""
 
     @property
-    def shown(self) -> AnalysisResult:
+    def named_result(self) -> AnalysisResult:
         """Return the result with the systems' names."""
         return rename_runs(self.result, self.names)
 
     def draw(self, console: Console) -> None:
         """Print the table, its note, and the picture."""
-        print_analysis(self.shown, console)
+        print_analysis(self.named_result, console)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """Return the picture of the analysis."""
-        return {self.result.name: PictureMaker(lambda: self.shown.picture)}
+        return {self.result.name: PictureMaker(lambda: self.named_result.picture)}
 
     def own_frames(self) -> tuple[Frame, ...]:
         """Return the table with the columns of this analysis; a figure is followed by the ends of its interval."""
@@ -216,7 +216,7 @@ class CompareArguments(_Compared, frozen=True):
 
 
 @takes(CompareArguments)
-def compare(given: CompareArguments) -> CompareResult:
+def compare(arguments: CompareArguments) -> CompareResult:
     """Compare stored runs: accuracy with intervals, paired differences with their tests, the cost-accuracy frontier.
 
         rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
@@ -224,20 +224,20 @@ def compare(given: CompareArguments) -> CompareResult:
     Raises:
         UserError: a run, scorer, cost or claim is unknown, or runs cannot be compared.
     """
-    scorers, settings = texts(given.scorers), given.used_settings
-    frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
-    with open_selected_runs(_require_runs(given.runs, given.baseline), settings) as (store, runs):
-        runs, comparison = _compared(store, runs, given)
+    scorers, settings = texts(arguments.scorers), arguments.used_settings
+    frontier_measure(arguments.cost)  # an unknown measure is reported before the runs are searched
+    with open_selected_runs(_require_runs(arguments.runs, arguments.baseline), settings) as (store, runs):
+        runs, comparison = _compared(store, runs, arguments)
         checked: list[ClaimVerdict] = []
-        if claims := texts(given.claims):  # without claims, the scores need not be read again
+        if claims := texts(arguments.claims):  # without claims, the scores need not be read again
             names_by_run = {row.run: row.name for row in comparison.rows}
             first = next(iter(scorers), None)
             checked = check_claims(
-                store, runs, claims, scorer=first, common=given.common, seed=given.seed, names=names_by_run
+                store, runs, claims, scorer=first, common=arguments.common, seed=arguments.seed, names=names_by_run
             )
         harm = None
-        if given.severity:
-            options = AnalysisOptions(scorer=next(iter(scorers), ""), severity=given.severity, seed=given.seed)
+        if arguments.severity:
+            options = AnalysisOptions(scorer=next(iter(scorers), ""), severity=arguments.severity, seed=arguments.seed)
             harm = rename_runs(find_analysis("harm")(store, runs, options), agent_names(comparison))
     return CompareResult(settings=settings, comparison=comparison, claims=tuple(checked), scorers=scorers, harm=harm)
 
@@ -317,11 +317,13 @@ def ledger(
     names, used_settings = run_names(runs), chosen_settings(settings, home)
     known_prices = {**user_prices(used_settings), **prices_of(texts(prices))}
     with open_store(used_settings) as store:
-        selected_runs = store.named(names) if names else store.runs()
+        selected_runs = store.select_runs(names) if names else store.runs()
         selected_runs = list({run.id: run for run in selected_runs}.values())
         changed = apply_prices(store, selected_runs, known_prices, arenas=not names) if reprice else None
         sums = ledger_of(store, selected_runs, keys, arenas=not names)
-        return LedgerView(ledger=sums, unfinished=unfinished(store, selected_runs), place=store.place, repriced=changed)
+        return LedgerView(
+            ledger=sums, unfinished=unfinished(store, selected_runs), place=store.location, repriced=changed
+        )
 
 
 class AnalyseArguments(Workspace, frozen=True):
@@ -351,7 +353,7 @@ class AnalyseArguments(Workspace, frozen=True):
 
 
 @takes(AnalyseArguments)
-def analyse(given: AnalyseArguments) -> AnalysedRuns:
+def analyse(arguments: AnalyseArguments) -> AnalysedRuns:
     """Run one analysis of stored runs. No model is asked and nothing is searched again.
 
         rr.analyse("success", "vanilla_rag[top_k=8]", k=5)
@@ -359,27 +361,27 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
     Raises:
         UserError: the analysis or a run is unknown, or the runs lack something that it needs.
     """
-    analysis = find_analysis(given.name)  # an unknown analysis is reported before the runs are searched
-    settings = given.used_settings
+    analysis = find_analysis(arguments.name)  # an unknown analysis is reported before the runs are searched
+    settings = arguments.used_settings
     choices = AnalysisOptions(
-        scorer=scorer_name(given.scorer),
-        k=given.k,
-        parameter=given.parameter,
-        sizes=given.sizes,
+        scorer=scorer_name(arguments.scorer),
+        k=arguments.k,
+        parameter=arguments.parameter,
+        sizes=arguments.sizes,
         corpus=collection_sizes(settings.home),
-        documents=given.documents,
-        severity=given.severity,
-        seed=given.seed,
+        documents=arguments.documents,
+        severity=arguments.severity,
+        seed=arguments.seed,
     )
-    with open_selected_runs(given.runs, settings) as (store, runs):
-        names_by_run = names_of(store, runs, given.names)
+    with open_selected_runs(arguments.runs, settings) as (store, runs):
+        names_by_run = names_of(store, runs, arguments.names)
         counts = Counter(run.agent for run in runs)
         agents = {run.id: run.agent for run in runs if counts[run.agent] == 1}
-        if given.save:
-            if analysis.save is None or Path(given.save).suffix != ".toml":
-                raise UserError(f"--save {given.save}: the analysis routing writes an agent's file, NAME.toml.")
-            for path, text in analysis.save(store, runs, choices, Path(given.save)).items():
-                with replaced_file(path, given.force) as page:
+        if arguments.save:
+            if analysis.save is None or Path(arguments.save).suffix != ".toml":
+                raise UserError(f"--save {arguments.save}: the analysis routing writes an agent's file, NAME.toml.")
+            for path, text in analysis.save(store, runs, choices, Path(arguments.save)).items():
+                with replaced_file(path, arguments.force) as page:
                     page.write_text(text, encoding="utf-8")
         return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, names_by_run)})
 
@@ -408,7 +410,7 @@ def with_attempts(path: Path) -> Path:
 
 
 @takes(ReportArguments)
-def report(given: ReportArguments) -> Path:
+def report(arguments: ReportArguments) -> Path:
     """Write one self-contained HTML file about runs and return its path.
 
     If attempts make the page too large for a mail, they are written to a separate file, ``report-attempts.html``.
@@ -418,45 +420,45 @@ def report(given: ReportArguments) -> Path:
     Raises:
         UserError: as :func:`compare`; a file exists already, or cannot be read or written.
     """
-    frontier_measure(given.cost)  # an unknown measure is reported before the runs are searched
-    path, attempts_path = Path(given.out), with_attempts(Path(given.out))
+    frontier_measure(arguments.cost)  # an unknown measure is reported before the runs are searched
+    path, attempts_path = Path(arguments.out), with_attempts(Path(arguments.out))
     if (
-        given.attempts and not given.brief and attempts_path.exists() and not given.force
+        arguments.attempts and not arguments.brief and attempts_path.exists() and not arguments.force
     ):  # checked before a large page is rendered
         raise UserError(
             f"{attempts_path} already exists, for the attempts of a large report. Give --force, or another name."
         )
-    settings, run_names_given = given.used_settings, _require_runs(given.runs, given.baseline)
+    settings, run_names_given = arguments.used_settings, _require_runs(arguments.runs, arguments.baseline)
     with (
         open_selected_runs(run_names_given, settings) as (store, opened),
-        replaced_file(path, given.force) as page,
-        counted(given.progress) as tell,
+        replaced_file(path, arguments.force) as page,
+        counted(arguments.progress) as tell,
     ):
         tell("comparing", 0)
-        runs, comparison = _compared(store, opened, given)
-        more = ["evidence"] if find_analysis("evidence").by_default(store, runs) and not given.brief else []
-        analyses = tuple(dict.fromkeys([*texts(given.analyses), *more, *(["harm"] if given.severity else [])]))
+        runs, comparison = _compared(store, opened, arguments)
+        more = ["evidence"] if find_analysis("evidence").by_default(store, runs) and not arguments.brief else []
+        analyses = tuple(dict.fromkeys([*texts(arguments.analyses), *more, *(["harm"] if arguments.severity else [])]))
 
         def write_page(attempts: bool, beside: str = "") -> int:
             """Write the page and return its size in bytes."""
             with page.open("wb") as file:
                 options = PageOptions(
-                    title=given.title,
-                    scorers=texts(given.scorers),
+                    title=arguments.title,
+                    scorers=texts(arguments.scorers),
                     attempts=attempts,
                     beside=beside,
-                    brief=given.brief,
+                    brief=arguments.brief,
                     analyses=analyses,
-                    severity=given.severity,
-                    seed=given.seed,
+                    severity=arguments.severity,
+                    seed=arguments.seed,
                     on_progress=lambda done: tell("attempts", done),
                 )
                 for part in report_page(store, runs, comparison, options):
                     file.write(part.encode("utf-8", "replace"))
                 return file.tell()
 
-        if write_page(given.attempts) > MOST_SENT and given.attempts:
-            with replaced_file(attempts_path, given.force) as temporary:
+        if write_page(arguments.attempts) > MOST_SENT and arguments.attempts:
+            with replaced_file(attempts_path, arguments.force) as temporary:
                 page.replace(temporary)
             write_page(False, quote(attempts_path.name))
     return path

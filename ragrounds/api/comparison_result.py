@@ -75,7 +75,7 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
     totals = {row.run: row for row in comparison.rows}
     in_tables = [
         (scorer_table, not index)
-        for table, next_to in comparison.shown()
+        for table, next_to in comparison.shown_tables()
         for index, scorer_table in enumerate((table, *next_to))
     ]
     seen = set()

@@ -21,9 +21,9 @@ from ragrounds.evals.benchmarks import (
     Card,
     VerifiedBenchmark,
     all_cards,
+    benchmark_names,
     card,
     download,
-    known,
     known_card,
     load,
     register,
@@ -142,7 +142,7 @@ def audit(
 def is_run(reference: str, *, home: str | Path | None = None, settings: Settings | None = None) -> bool:
     """Return True if a text names a stored run, and no benchmark."""
     used_settings = chosen_settings(settings, home)
-    if reference in known() or ":" in reference:
+    if reference in benchmark_names() or ":" in reference:
         return False
     with open_store(used_settings) as store:
         run_names = kept_names(store.engine).values()
@@ -183,4 +183,4 @@ def corpus_texts(corpus: str, home: Path) -> Iterator[tuple[str, str, str]]:
         if is_source(part):
             yield from ((passage.document, passage.title, passage.text) for passage, _ in passages(corpus_source(part)))
         else:
-            yield from ((document, title, text) for _, document, title, text in open_named(part, home).store.each())
+            yield from ((document, title, text) for _, document, title, text in open_named(part, home).store.iterate())

@@ -172,12 +172,12 @@ def _server_lines(probed: ServerCapabilities | None) -> Iterator[str]:
         return
     answers = {True: "yes", False: "no", None: "unknown"}
     yield f"{'model':10} {probed.spec}"
-    yield f"  continues its own text by: {probed.continues} ({probed.why})"
+    yield f"  continues its own text by: {probed.continues} ({probed.reason})"
     for name, words in _CAPABILITIES.items():
         yield f"  {words}: {answers[getattr(probed, name)]}"
     yield f"  its reply names the model: {probed.answered_by or 'no'}"
-    if probed.told:
-        yield f"  reports of the model: {', '.join(f'{name} {value}' for name, value in probed.told.items())}"
+    if probed.server_facts:
+        yield f"  reports of the model: {', '.join(f'{name} {value}' for name, value in probed.server_facts.items())}"
 
 
 def doctor(
@@ -225,7 +225,7 @@ def doctor(
         used_settings = chosen_settings(used_settings, save)
     with open_store(used_settings) as opened:
         contents = _check_store(opened, progress) if store or saved else None
-        location = opened.place
+        location = opened.location
         try:
             runs = number_of(opened.count_runs(), "run")
         except DatabaseError:
@@ -281,8 +281,8 @@ def _check_store(store: Store, progress: Progress | bool | None) -> StoreCheck:
                 check_scores(store, run, findings, tell)
     return StoreCheck(
         checked=dict(findings.checked),
-        found={f"{grade}: {kind}": count for (grade, kind), count in sorted(findings.found.items())},
-        findings=tuple(sorted(findings.kept, key=lambda finding: (finding.grade, finding.kind))),
+        found={f"{grade}: {kind}": count for (grade, kind), count in sorted(findings.counts.items())},
+        findings=tuple(sorted(findings.findings, key=lambda finding: (finding.grade, finding.kind))),
     )
 
 

@@ -88,9 +88,9 @@ class EvaluationFixture:
         defaults: arguments of :meth:`run` that a call may leave out.
     """
 
-    def __init__(self, place: FixturePaths, defaults: Mapping[str, object]) -> None:
-        self.place, self._defaults = place, dict(defaults)
-        self._settings = _settings(place)
+    def __init__(self, paths: FixturePaths, defaults: Mapping[str, object]) -> None:
+        self.paths, self._defaults = paths, dict(defaults)
+        self._settings = _settings(paths)
         self._exit_stack = contextlib.ExitStack()
         self._results: list[RunResult] = []
         self._opened = False
@@ -135,9 +135,9 @@ class EvaluationFixture:
             self._open()
             run_arguments |= {"settings": self._settings, "listener": TerminalListener("none")}
             # A replay costs nothing, so it needs no confirmation.
-            run_arguments |= {"journal": "reuse"} if self.place.record else {"journal": "replay", "confirmed": True}
+            run_arguments |= {"journal": "reuse"} if self.paths.record else {"journal": "replay", "confirmed": True}
             bound = signature(run).bind(**run_arguments)
-            with contextlib.chdir(self.place.folder):
+            with contextlib.chdir(self.paths.folder):
                 result = run(*bound.args, **bound.kwargs)
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
@@ -210,9 +210,9 @@ class EvaluationFixture:
         try:
             one_of("undecided", undecided, ("fail", "skip", "pass"))
             self._open()
-            journal = "reuse" if self.place.record else "replay"
+            journal = "reuse" if self.paths.record else "replay"
             quiet = TerminalListener("none")
-            decided = gate(self.place.folder / policy, journal=journal, settings=self._settings, listener=quiet)
+            decided = gate(self.paths.folder / policy, journal=journal, settings=self._settings, listener=quiet)
         except Interrupted as error:
             raise KeyboardInterrupt(str(error)) from None
         except UserError as error:
@@ -222,7 +222,7 @@ class EvaluationFixture:
         if decided.verdict == "NO-GO" or (decided.verdict == "UNDECIDED" and undecided == "fail"):
             raise ClaimsFailed(str(decided))
         if decided.verdict == "UNDECIDED" and undecided == "skip":
-            raise unittest.SkipTest(decided.why)
+            raise unittest.SkipTest(decided.reason)
         return decided
 
     def run_marked(self, claims: Sequence[str], options: Mapping[str, object]) -> None:
@@ -242,19 +242,19 @@ class EvaluationFixture:
             UserError: the journal file cannot be written.
         """
         with self._exit_stack:
-            if not self.place.record or not self._opened:
+            if not self.paths.record or not self._opened:
                 return None
-            if self.passed and not self.place.shared:
+            if self.passed and not self.paths.shared:
                 ids = list(dict.fromkeys(id for result in self._results for id in result.ids))
-                return write_journal(ids, self.place.journal, settings=self._settings)
+                return write_journal(ids, self.paths.journal, settings=self._settings)
             every = [run.id for run in runs(settings=self._settings)]
             return (
-                write_journal(every, self.place.journal, keep=True, every=True, settings=self._settings)
+                write_journal(every, self.paths.journal, keep=True, every=True, settings=self._settings)
                 if every
                 else None
             )
 
-    def told(self, written: JournalFile | None) -> dict[str, object]:
+    def summary(self, journal_file: JournalFile | None) -> dict[str, object]:
         """Return a summary of runs and claims as plain values; empty if nothing was run.
 
         `written` is the result of :meth:`close`.
@@ -269,15 +269,15 @@ class EvaluationFixture:
                 f"{number_of(count, 'claim')} {_VERBS[decision][count > 1]}" for decision, count in decisions.items()
             ),
         }
-        if written is not None:
-            summary["recorded"] = number_of(written.calls, "call")
+        if journal_file is not None:
+            summary["recorded"] = number_of(journal_file.calls, "call")
         return summary
 
     def _open(self) -> None:
         """Let the store answer from the journal file. Only the first call does anything."""
         if self._opened:
             return
-        test = self.place
+        test = self.paths
         if not test.record and not test.journal.is_file():
             raise UserError(f"There is no journal file {test.journal} yet.")
         if test.record:
@@ -293,28 +293,28 @@ class EvaluationFixture:
 
     def _explain_error(self, error: UserError) -> str:
         """Return an error with advice on how to fix it."""
-        if self.place.record or not ("not in the journal" in str(error) or "no journal file" in str(error)):
+        if self.paths.record or not ("not in the journal" in str(error) or "no journal file" in str(error)):
             return str(error)
         cause = "" if "no journal file" in str(error) else " The calls have changed since they were recorded."
         return (
             f"{error}\n\nA replay in tests sends nothing.{cause} Record it, and commit the file "
-            f"{self.place.journal.name}:\n\n    {self.place.again}"
+            f"{self.paths.journal.name}:\n\n    {self.paths.again}"
         )
 
 
-def failure_text(found: CompareResult) -> str:
+def failure_text(comparison: CompareResult) -> str:
     """Return why a test fails: the claims, the questions that speak against them, the table."""
-    bad = [claim for claim in found.claims if claim.decision != "holds"]
+    bad = [claim for claim in comparison.claims if claim.decision != "holds"]
     claim_texts = "; ".join(one_line(claim.claim, 200) for claim in bad)
-    fails, claim_count = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
+    fails, claim_count = sum(claim.decision == "fails" for claim in bad), number_of(len(comparison.claims), "claim")
     counts = [f"{fails:,} of {claim_count} {'does' if fails == 1 else 'do'} not hold"] if fails else []
     if untold := len(bad) - fails:
         counts.append(f"{untold:,} undecided" if counts else f"{untold:,} of {claim_count} undecided")
     parts = [f"{', '.join(counts)}: {claim_texts}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
     parts += ["\n".join(against_lines([claim])) for claim in bad]
-    parts += ["\n".join(claim_lines([claim])) for claim in found.claims if claim.decision == "holds"]
-    parts.append(text_of(lambda console: print_comparison(found.comparison, found.scorers, console)))
+    parts += ["\n".join(claim_lines([claim])) for claim in comparison.claims if claim.decision == "holds"]
+    parts.append(text_of(lambda console: print_comparison(comparison.comparison, comparison.scorers, console)))
     return "\n\n".join(parts)
 
 

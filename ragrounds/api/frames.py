@@ -29,16 +29,18 @@ class Frame(Struct, frozen=True):
         """Return the columns' names."""
         return tuple(column.name for column in self.columns)
 
-    def cells(self, *records: Any, **own: object) -> tuple[object, ...]:
+    def cells(self, *records: Any, **overrides: object) -> tuple[object, ...]:
         """Return a row: each cell is given by its column's name, else read from the first record that has it, else
         null.
         """
-        return tuple(own[column.name] if column.name in own else _read(column, records) for column in self.columns)
+        return tuple(
+            overrides[column.name] if column.name in overrides else _read(column, records) for column in self.columns
+        )
 
 
 def _read(column: Column, records: Sequence[Any]) -> object:
     first = str(column.value or column.name).partition(".")[0]
-    value = column.of(next((record for record in records if hasattr(record, first)), None))
+    value = column.value_in(next((record for record in records if hasattr(record, first)), None))
     return value or None if column.null else value
 
 

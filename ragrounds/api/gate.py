@@ -64,7 +64,7 @@ class GateResult(Result, frozen=True, kw_only=True):
     """Result of the policy's run; ``None`` if the runs are stored ones."""
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Return the verdict in a sentence."""
         failed = [f"{rule.tier} {rule.name!r}" for rule in self.rules if self._fails(rule)]
         reason = _REASONS.get(self.verdict) or f"{', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}"
@@ -78,7 +78,7 @@ class GateResult(Result, frozen=True, kw_only=True):
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, a line for each rule, and the number of questions that would decide it."""
-        yield self.why
+        yield self.reason
         for rule in self.rules:
             dataset = f" ({rule.dataset})" if rule.dataset else ""
             yield f"  {rule.claim.decision:12}{rule.tier:11} {one_line(rule.name)}{dataset}: {_measured(rule.claim)}"
@@ -114,7 +114,7 @@ class GateResult(Result, frozen=True, kw_only=True):
             words("measured", lambda row: _measured(row.claim)),
             Column("questions that decide it", lambda row: row.needs),
         )
-        return markdown([table_of("gate", self.rules, columns, title=self.why)], [self.basis])
+        return markdown([table_of("gate", self.rules, columns, title=self.reason)], [self.basis])
 
     def junit(self) -> str:
         """Return a JUnit file: a failure for each rule that causes a NO-GO, an error for each that leaves the verdict
@@ -134,7 +134,7 @@ class GateResult(Result, frozen=True, kw_only=True):
                 )
         suite.attrib.update({"tests": str(len(self.rules)), "failures": str(counts["failure"])})
         suite.attrib.update({"errors": str(counts["error"]), "skipped": str(counts["skipped"])})
-        ElementTree.SubElement(suite, "system-out").text = f"{self.why} {self.basis}"
+        ElementTree.SubElement(suite, "system-out").text = f"{self.reason} {self.basis}"
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -162,7 +162,7 @@ class GateArguments(Workspace, frozen=True):
 
 
 @takes(GateArguments)
-def gate(given: GateArguments) -> GateResult:
+def gate(gate_arguments: GateArguments) -> GateResult:
     """Decide a release by a policy: GO, NO-GO or UNDECIDED.
 
         rr.gate("policy.toml").verdict
@@ -173,32 +173,32 @@ def gate(given: GateArguments) -> GateResult:
     Raises:
         UserError: the policy cannot be read or decided; a run or dataset is unknown; as :func:`run`.
     """
-    path = Path(given.policy)
-    policy, settings = read_policy(read_text(path), path.name), given.used_settings
+    path = Path(gate_arguments.policy)
+    policy, settings = read_policy(read_text(path), path.name), gate_arguments.used_settings
     if policy.run is None:
         with open_selected_runs(list(policy.runs.values()), settings) as (store, runs):
             stop = GateStop(
                 policy,
                 dict(zip(policy.runs, runs, strict=True)),
                 common_questions(store, runs, False)[0],
-                given.max_questions,
+                gate_arguments.max_questions,
             )
             stop.read(store, failed=True)
             return _gate_result(path, stop, None)
-    if given.journal.endswith(".jsonl"):
-        given = replace(given, journal=str(Path(given.journal).absolute()))
+    if gate_arguments.journal.endswith(".jsonl"):
+        gate_arguments = replace(gate_arguments, journal=str(Path(gate_arguments.journal).absolute()))
     stops: list[GateStop] = []
 
     def watch(store: Any, runs: Any, questions: Any, _: RunArguments) -> GateStop:
         if len(runs) != len(policy.runs):
             raise UserError("One of [runs] cannot be replayed, or two are one agent: the gate has nothing to compare.")
-        stop = GateStop(policy, dict(zip(policy.runs, runs, strict=True)), questions, given.max_questions)
+        stop = GateStop(policy, dict(zip(policy.runs, runs, strict=True)), questions, gate_arguments.max_questions)
         stop.begin(store)
         stops.append(stop)
         return stop
 
     with contextlib.chdir(path.parent):
-        run_arguments = _policy_arguments(policy, given, settings)
+        run_arguments = _policy_arguments(policy, gate_arguments, settings)
         with hold_runs(run_arguments, watch=watch) as replay:
             return _gate_result(path, stops[0], replay.result(finish(replay.carry_out())))
 

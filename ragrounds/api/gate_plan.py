@@ -17,7 +17,7 @@ from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
 from ragrounds.evals.claims.gate import GateStop, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, judged, size, spread_of
+from ragrounds.evals.claims.gate_plan import DesignSize, majority_mean, size, spread_of
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.text_tables import print_table
@@ -56,15 +56,15 @@ class PlanArguments(Workspace, frozen=True):
 
 
 @takes(PlanArguments)
-def gate_plan(given: PlanArguments) -> GatePlan:
+def gate_plan(arguments: PlanArguments) -> GatePlan:
     """Plan how many questions the critical rules of a policy need, by epochs and judges, with stored runs as a pilot.
 
     Raises:
         UserError: the policy cannot be read, its agents have no stored run, or the pilot has too few questions for a
             rule.
     """
-    path = Path(given.policy)
-    policy, settings = read_policy(read_text(path), path.name), given.used_settings
+    path = Path(arguments.policy)
+    policy, settings = read_policy(read_text(path), path.name), arguments.used_settings
     designs: list[DesignSize] = []
     with open_selected_runs(list(policy.runs.values()), settings, newest=True) as (store, stored):
         runs = dict(zip(policy.runs, stored, strict=True))
@@ -82,20 +82,20 @@ def gate_plan(given: PlanArguments) -> GatePlan:
                         f"`ragrounds gate {path} --max-questions 50` asks more."
                     )
                 limit_share = condition.share_of(0.0)[0]
-                effect = condition.effect_of(float(values.mean())) if given.effect is None else given.effect
+                effect = condition.effect_of(float(values.mean())) if arguments.effect is None else arguments.effect
                 share, middle, squares = condition.share_of(effect)
-                for epochs, judges in product((1, 2, 3), (1, 3) if given.judge_error else (1,)):
+                for epochs, judges in product((1, 2, 3), (1, 3) if arguments.judge_error else (1,)):
                     if epochs > 1 and values.shape[1] == 1:
                         continue  # one epoch does not show how epochs differ
-                    mean = judged(share, middle, given.judge_error, judges)
-                    spread = spread_of(values, epochs, judges, given.judge_error, squares)
+                    mean = majority_mean(share, middle, arguments.judge_error, judges)
+                    spread = spread_of(values, epochs, judges, arguments.judge_error, squares)
                     if not limit_share < mean < 1:
                         raise UserError(
                             f"{name!r}: a truth {effect:g} beyond its limit cannot be planned for. Give --effect, "
                             "above 0 and within what there can be."
                         )
                     design = DesignSize(rule=name, effect=effect, epochs=epochs, judges=judges)
-                    sized = size(design, values, limit_share, mean, spread, policy.error, given.power, policy.seed)
+                    sized = size(design, values, limit_share, mean, spread, policy.error, arguments.power, policy.seed)
                     cost = None if price is None or sized.questions is None else price * sized.questions * epochs
                     designs.append(replace(sized, cost=cost))
-    return GatePlan(power=given.power, designs=tuple(designs))
+    return GatePlan(power=arguments.power, designs=tuple(designs))

@@ -62,20 +62,20 @@ class VectorFiles(Struct, frozen=True):
         if self.ids and not self.vectors:
             raise UserError("--ids are for the rows of --vectors: give both, or neither.")
 
-    def imported(self, asked: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
+    def imported(self, requested: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
         """Import the vectors for the only given retriever.
 
         Raises:
             UserError: no retriever or several were given, or the files do not fit the corpus.
         """
-        if len(asked) != 1:
+        if len(requested) != 1:
             raise UserError(
                 "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
-                f"embeds the queries; {len(asked)} were given."
+                f"embeds the queries; {len(requested)} were given."
             )
         imported_vectors = import_vectors(
             open_named(corpus, home),
-            parse(asked[0]),
+            parse(requested[0]),
             self.vectors,
             self.ids,
             progress=lambda done: tell("taking", done),
@@ -120,7 +120,7 @@ class IndexArguments(Workspace, frozen=True):
 
 
 @takes(IndexArguments)
-def build(given: IndexArguments) -> BuiltIndex:
+def build(arguments: IndexArguments) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable.
 
     An existing index gets a new version, which is searched from then on; open searchers keep their version. The vectors
@@ -130,19 +130,19 @@ def build(given: IndexArguments) -> BuiltIndex:
         UserError: a name, source, chunker or retriever cannot be used, or a line cannot be read.
         StopRun: the disk is full.
     """
-    settings = given.used_settings
+    settings = arguments.used_settings
     make_home(settings.home)
-    root, source = folder_of(given.name, settings.home), corpus_source(guess_family(str(given.source)))
-    existing, retrievers = versions(root), texts(given.retrievers)
+    root, source = folder_of(arguments.name, settings.home), corpus_source(guess_family(str(arguments.source)))
+    existing, retrievers = versions(root), texts(arguments.retrievers)
     cut = (
         read_manifest(existing[-1]).chunker
-        if existing and given.chunker is None
-        else str(complete(given.chunker or "none"))
+        if existing and arguments.chunker is None
+        else str(complete(arguments.chunker or "none"))
     )
-    files = VectorFiles(tuple(given.vectors), tuple(given.ids))
-    bad: list[BadLine] | None = [] if given.skip_bad else None
+    files = VectorFiles(tuple(arguments.vectors), tuple(arguments.ids))
+    bad: list[BadLine] | None = [] if arguments.skip_bad else None
     opened: dict[str, None] = {}
-    with counted(given.progress) as tell:
+    with counted(arguments.progress) as tell:
         try:
             folder, new = build_version(root, source, cut, bad=bad, progress=lambda count: tell("reading", count))
         except UnreadableLine as error:
@@ -150,7 +150,7 @@ def build(given: IndexArguments) -> BuiltIndex:
         corpus = f"{root.name}@{folder.name}"
         if files.vectors:
             files.imported(retrievers, corpus, settings.home, tell)
-        for spec in met_retrievers(retrievers or ["bm25"], settings, given.server_changed):
+        for spec in met_retrievers(retrievers or ["bm25"], settings, arguments.server_changed):
             opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
     passed_over = tuple(str(wrong) for wrong in bad or ())
     return BuiltIndex(index=_describe_index(root), retrievers=tuple(opened), passed_over=passed_over, new=new)

@@ -18,7 +18,7 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.workspace import open_selected_runs, replaced
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.files import as_csv, broken, quote_value, read_sheet
 from ragrounds.base.records import Question, Run
 from ragrounds.evals.judges.corrected import (
     CategoryAgreement,
@@ -159,26 +159,26 @@ class _JudgedFigures:
         labels: HumanLabels,
         chances: Mapping[tuple[str, str], float],
         epoch: int,
-        said: Mapping[str, Mapping[str, str | None]],
+        verdicts: Mapping[str, Mapping[str, str | None]],
     ) -> None:
         self._store, self._runs, self._method, self._epoch, self._verdicts_by_run = (
             store,
             runs,
             method,
             epoch,
-            said,
+            verdicts,
         )
         names, gold = (
-            pooled({run: {item: (run, item) for item in run_verdicts} for run, run_verdicts in said.items()}),
+            pooled({run: {item: (run, item) for item in run_verdicts} for run, run_verdicts in verdicts.items()}),
             labels.gold,
         )
         labelled = {location: gold[name] for name, location in names.items() if name in gold}
-        self.drawn = bool(labelled) and all(location in chances for location in labelled)
+        self.is_sampled = bool(labelled) and all(location in chances for location in labelled)
         self._people = {
             run.id: {item: label for (run_id, item), label in labelled.items() if run_id == run.id} for run in runs
         }
         self._chances = {
-            run.id: {item: chance for (run_id, item), chance in chances.items() if run_id == run.id and self.drawn}
+            run.id: {item: chance for (run_id, item), chance in chances.items() if run_id == run.id and self.is_sampled}
             for run in runs
         }
 
@@ -205,7 +205,8 @@ class _JudgedFigures:
         """Return the corrections of every scorer."""
         rows_of = self._rows(self._runs, self._verdicts_by_run)
         return tuple(
-            self._without_withheld(correct(name, rows, drawn=self.drawn, width=width), name) for name, rows in rows_of
+            self._without_withheld(correct(name, rows, is_sampled=self.is_sampled, width=width), name)
+            for name, rows in rows_of
         )
 
     def _without_withheld(self, corrections: Corrections, scorer: str) -> Corrections:
@@ -262,7 +263,7 @@ def _common_judges(store: Store, runs: Sequence[Run], method: LabelMethod) -> Sc
 
 
 @takes(SheetArguments)
-def write_label_sheet(given: SheetArguments) -> WrittenSheet:
+def write_label_sheet(arguments: SheetArguments) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, without the verdicts.
 
     Items are sampled and ordered by the seed; a smaller sample is a part of a larger one.
@@ -270,16 +271,21 @@ def write_label_sheet(given: SheetArguments) -> WrittenSheet:
     Raises:
         UserError: a run or kind is unknown; nothing was judged; or the file exists and `force` is not set.
     """
-    method, raters = label_method(given.kind), given.raters or ("label",)
-    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (store, runs):
-        sheet = label_sheet(store, runs, method, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
-    with replaced(given.out, given.force) as file:
+    method, raters = label_method(arguments.kind), arguments.raters or ("label",)
+    with open_selected_runs(arguments.runs, arguments.settings, suits=_was_judged(method, arguments.epoch)) as (
+        store,
+        runs,
+    ):
+        sheet = label_sheet(
+            store, runs, method, epoch=arguments.epoch, limit=arguments.limit, seed=arguments.seed, raters=raters
+        )
+    with replaced(arguments.out, arguments.force) as file:
         file.write(sheet.csv())
     return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels))
 
 
 @takes(AgreementArguments)
-def judge_agreement(given: AgreementArguments) -> AgreementResult:
+def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
     """Compare the verdicts in the store with people's labels. No model is asked.
 
     A label whose answer has changed is left out, and named.
@@ -287,8 +293,8 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
     Raises:
         UserError: a run, kind or label is unknown, or no item has both a verdict and a majority of people.
     """
-    method, human = label_method(given.kind), given.human
-    labels = people_labels(human, item=given.item, raters=given.raters)
+    method, human = label_method(arguments.kind), arguments.human
+    labels = people_labels(human, item=arguments.item, raters=arguments.raters)
     labelled = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(labelled - set(method.labels))
     if unknown:
@@ -296,11 +302,11 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
             f"{human}: the label {one_line(unknown[0])!r} is not one of {', '.join(method.labels)}. Give the columns "
             "with labels with --rater."
         )
-    epoch = given.epoch
-    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, epoch)) as (store, runs):
+    epoch = arguments.epoch
+    with open_selected_runs(arguments.runs, arguments.settings, suits=_was_judged(method, epoch)) as (store, runs):
         of_runs = {run.id: verdicts(store, run, method, epoch) for run in runs}
         chances = label_chances(labels)
-        labels, changed = labels.of({run.id: shown_items(store, run, method, epoch) for run in runs})
+        labels, changed = labels.current_labels({run.id: shown_items(store, run, method, epoch) for run in runs})
         recorded = {
             run.id: {
                 recorded_judge.judge: recorded_judge.verdicts
@@ -310,7 +316,7 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
         }
         panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
         figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
-        corrections, prices = figures.corrections(given.width), figures.prices(recorded)
+        corrections, prices = figures.corrections(arguments.width), figures.prices(recorded)
         categories = _categories(store, runs, of_runs, labels)
     pooled_verdicts = pooled(of_runs)
     judges = [
@@ -380,7 +386,7 @@ class Labelling(Struct, frozen=True, kw_only=True):
         rows = [sheet_row for _, sheet_row in read_sheet(self.file, (ITEM,))]
         same = [sheet_row for sheet_row in rows if _item_key(sheet_row) == _item_key(row)]
         if not same:
-            raise broken(self.file, f"it no longer has the item {shown(row[ITEM])}")
+            raise broken(self.file, f"it no longer has the item {quote_value(row[ITEM])}")
         for sheet_row in rows:
             sheet_row[self.rater] = label if sheet_row is same[0] else sheet_row.get(self.rater, "")
         with replaced(self.file, force=True) as file:
@@ -392,33 +398,37 @@ def _item_key(row: Mapping[str, str]) -> tuple[str, str]:
 
 
 @takes(LabelArguments)
-def labelling(given: LabelArguments) -> Labelling:
+def labelling(arguments: LabelArguments) -> Labelling:
     """Label judged answers in the terminal, without the verdicts, in a sheet of :func:`write_label_sheet`.
 
     Raises:
         UserError: as there; the sheet has no item of these runs, or the rater's name is a column with texts.
     """
-    method, rater = label_method(given.kind), given.rater.strip()
+    method, rater = label_method(arguments.kind), arguments.rater.strip()
     if not rater or rater in {ITEM, *TEXTS, *MARKS}:
-        raise UserError(f"--rater {given.rater!r} is empty, or a column of the sheet's own. Give a name.")
-    if not given.file.exists():
+        raise UserError(f"--rater {arguments.rater!r} is empty, or a column of the sheet's own. Give a name.")
+    if not arguments.file.exists():
         write_label_sheet(
-            given.runs,
-            given.file,
-            kind=given.kind,
-            epoch=given.epoch,
-            limit=given.limit,
-            seed=given.seed,
+            arguments.runs,
+            arguments.file,
+            kind=arguments.kind,
+            epoch=arguments.epoch,
+            limit=arguments.limit,
+            seed=arguments.seed,
             raters=[rater],
-            settings=given.settings,
+            settings=arguments.settings,
         )
-    with open_selected_runs(given.runs, given.settings, suits=_was_judged(method, given.epoch)) as (_, runs):
+    with open_selected_runs(arguments.runs, arguments.settings, suits=_was_judged(method, arguments.epoch)) as (
+        _,
+        runs,
+    ):
         ids = {run.id for run in runs}
-    rows = [row for _, row in read_sheet(given.file, (ITEM, *TEXTS, "run"))]
+    rows = [row for _, row in read_sheet(arguments.file, (ITEM, *TEXTS, "run"))]
     rows_to_label = tuple(row for row in rows if row["run"] in ids and row["allowed"] == ALLOWED.join(method.labels))
     if not rows_to_label:
         raise UserError(
-            f"{given.file} holds nothing to label of {', '.join(sorted(ids))} by --kind {given.kind}. Give another "
+            f"{arguments.file} holds nothing to label of {', '.join(sorted(ids))} by --kind {arguments.kind}. Give "
+            "another "
             "--labels, or the runs and the kind that it was written for."
         )
-    return Labelling(file=given.file, rater=rater, labels=method.labels, rows=rows_to_label)
+    return Labelling(file=arguments.file, rater=rater, labels=method.labels, rows=rows_to_label)

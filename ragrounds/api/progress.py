@@ -48,7 +48,7 @@ class RunListener:
     def message(self, text: str) -> None:
         """Receive a message for the person at the screen."""
 
-    def reading(self, what: str, count: int) -> None:
+    def reading(self, task: str, count: int) -> None:
         """Receive the number of passages of the corpus that are read, embedded or indexed."""
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
@@ -76,31 +76,31 @@ class TerminalListener(RunListener):
 
     def __init__(self, display: Display | None = None, corpus: str = "") -> None:
         self._display, self._corpus = display, corpus
-        self._said: deque[str] = deque(maxlen=_SAID)
+        self._shown_lines: deque[str] = deque(maxlen=_SAID)
 
     def message(self, text: str) -> None:
         """Print a message. A screen that covers it shows it, too."""
-        self._said.extend(text.splitlines())
+        self._shown_lines.extend(text.splitlines())
         self._say(text)
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
-    def reading(self, what: str, count: int) -> None:
+    def reading(self, task: str, count: int) -> None:
         """Print every hundred thousandth passage."""
         if count and count % 100_000 == 0:
-            self.message(f"{self._corpus}: {what}, {count:,} passages")
+            self.message(f"{self._corpus}: {task}, {count:,} passages")
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
         """Print the run's id, its number of questions, and its models; on a screen that redraws, only there."""
         redraws = self._display in (None, "full") and can_redraw(sys.stderr)
-        say = self._said.append if redraws else self._say
+        say = self._shown_lines.append if redraws else self._say
         say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """Open the requested display; by default the one that fits the terminal."""
-        with open_progress(self._display, progress, said=list(self._said)) as progress_display:
+        with open_progress(self._display, progress, earlier_lines=list(self._shown_lines)) as progress_display:
             yield progress_display.observe
 
     def projected(self, projection: Projection) -> None:
@@ -115,18 +115,21 @@ class NotebookListener(RunListener):
 
     def __init__(self) -> None:
         self._cell = NotebookCell()
-        self._said: list[str] = []
+        self._shown_lines: list[str] = []
         self._facts: ProgressGatherer | None = None
 
     def message(self, text: str) -> None:
         """Show a message below the table."""
-        self._said.append(text)
+        self._shown_lines.append(text)
         self._show(at_once=True)
 
-    def reading(self, what: str, count: int) -> None:
+    def reading(self, task: str, count: int) -> None:
         """Show every ten thousandth passage, in one line."""
         if count and count % 10_000 == 0:
-            self._said = [*(line for line in self._said if not line.startswith(what)), f"{what}: {count:,} passages"]
+            self._shown_lines = [
+                *(line for line in self._shown_lines if not line.startswith(task)),
+                f"{task}: {count:,} passages",
+            ]
             self._show()
 
     @contextmanager
@@ -154,10 +157,10 @@ class NotebookListener(RunListener):
         from ragrounds.ui.progress.frame import table_parts
 
         facts = self._facts.gather(last=at_once) if self._facts is not None else None
-        messages = [Text(line) for line in self._said[-10:]]
+        messages = [Text(line) for line in self._shown_lines[-10:]]
         line = progress_line(facts) if facts is not None else ""
         parts = [*table_parts(facts), Text(line)] if facts is not None else []
-        self._cell.show([*parts, *messages], "\n".join([*([line] if line else []), *self._said[-10:]]), at_once)
+        self._cell.show([*parts, *messages], "\n".join([*([line] if line else []), *self._shown_lines[-10:]]), at_once)
 
 
 class NotebookCell:

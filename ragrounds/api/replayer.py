@@ -25,7 +25,7 @@ async def _replay_in_process(*positional: Any, **keywords: Any) -> str:
 
 
 def replayer(
-    execution: RunArguments, recipe: Recipe, held: ExitStack, message: Callable[[str], None]
+    execution: RunArguments, recipe: Recipe, exit_stack: ExitStack, message: Callable[[str], None]
 ) -> Callable[..., Awaitable[str]]:
     """Return the function that replays.
 
@@ -65,6 +65,6 @@ def replayer(
 
         return partial(_replay_in_process, lead=lead)
     executor: Callable[..., Awaitable[str]] = import_module(cluster).executor(
-        workers=workers, in_flight=in_flight, held=held, **options
+        workers=workers, in_flight=in_flight, held=exit_stack, **options
     )
     return executor

@@ -22,7 +22,7 @@ from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.retriever import code_in
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_STORED_ARGUMENTS = tuple(name for name, (_, argument) in described(RunArguments).items() if argument.kept)
+_STORED_ARGUMENTS = tuple(name for name, (_, argument) in described(RunArguments).items() if argument.stored)
 """Arguments that are stored with runs: those that define a run, and how its server is reached.
 
 Budgets, displays, places of workers and stopping rules are not stored: they belong to one call.
@@ -62,7 +62,7 @@ def code_in_options(options: Sequence[str]) -> list[str]:
 
 
 def kept_options(
-    reference: str, settings: Settings | None = None, *, named: Sequence[str] | None = None
+    reference: str, settings: Settings | None = None, *, argument_names: Sequence[str] | None = None
 ) -> tuple[Run, Asked]:
     """Return a run, and the options of `ragrounds run` that request it again.
 
@@ -83,13 +83,14 @@ def kept_options(
     if code := [
         reference_to_code
         for reference_to_code in code_in_options(run.asked.options)
-        if reference_to_code not in (named or ())
+        if reference_to_code not in (argument_names or ())
     ]:
         resume = f"cd {quote(run.asked.folder)} && ragrounds run {join(run.asked.options)}"
         code_options = " ".join(f"--code {quote(reference_to_code)}" for reference_to_code in code)
         raise UserError(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
-            f"starts code. {f'Resume it with its own command: {resume}' if named is None else f'Add {code_options}'}"
+            "starts code. "
+            f"{f'Resume it with its own command: {resume}' if argument_names is None else f'Add {code_options}'}"
         )
     return run, Asked(run.asked.folder, _pin_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 

@@ -256,7 +256,7 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
 
 
 @takes(RetrievalArguments)
-def retrieve(given: RetrievalArguments) -> RetrievalResult:
+def retrieve(arguments: RetrievalArguments) -> RetrievalResult:
     """Search with each retriever, score the results, and compare them in pairs.
 
     Figures are trec_eval's means over every judged query; a query without results counts 0. Several sets give one table
@@ -269,23 +269,25 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
         UserError: there is nothing to score; a benchmark, retriever, measure or model is unknown; or a file cannot be
             read.
     """
-    settings, benchmarks = given.used_settings, texts(given.benchmark or ())
+    settings, benchmarks = arguments.used_settings, texts(arguments.benchmark or ())
     if benchmarks and benchmarks[0].startswith("sts:"):
-        return _score_similarity(given, Path(benchmarks[0].removeprefix("sts:")).expanduser())
+        return _score_similarity(arguments, Path(benchmarks[0].removeprefix("sts:")).expanduser())
     names = [_set_name(benchmark_name) for benchmark_name in benchmarks] or [""]
-    _check(given, benchmarks, names)
-    runs = _runs_by_set(given.trec_runs, names)
+    _check(arguments, benchmarks, names)
+    runs = _runs_by_set(arguments.trec_runs, names)
     measures = tuple(
-        canonical(name) for name in texts(given.measures) or usual_measures(benchmarks[0] if benchmarks else None)
+        canonical(name) for name in texts(arguments.measures) or usual_measures(benchmarks[0] if benchmarks else None)
     )
     entries, queries_by_set = list[Entry](), dict[str, Mapping[str, str]]()
-    with counted(given.progress) as tell:
+    with counted(arguments.progress) as tell:
         for name, benchmark in zip(names, benchmarks or [None], strict=True):
             report: Progress = partial(_report_for_set, tell, name) if len(names) > 1 else tell
-            search = _SetSearch(given, benchmark, settings, measures, report)
+            search = _SetSearch(arguments, benchmark, settings, measures, report)
             queries_by_set[name] = search.queries.queries if search.queries else {}
-            if search.queries is not None and (given.retrievers or not runs):
-                search.carry_out(Path(given.write_runs, name if len(names) > 1 else "") if given.write_runs else None)
+            if search.queries is not None and (arguments.retrievers or not runs):
+                search.carry_out(
+                    Path(arguments.write_runs, name if len(names) > 1 else "") if arguments.write_runs else None
+                )
             for path in runs.get(name, ()):
                 search.add_run(path, (read_tag(path) if len(names) > 1 else "") or path.name)
             entries += [{"set": name, **entry} if len(names) > 1 else entry for entry in search.entries]
@@ -297,7 +299,7 @@ def retrieve(given: RetrievalArguments) -> RetrievalResult:
     best = [values[row.retriever] for row in ranked]
     return RetrievalResult(
         entries=tuple(entries),
-        comparisons=tuple(compare(values, measures[0], resamples=given.resamples, seed=given.seed)),
+        comparisons=tuple(compare(values, measures[0], resamples=arguments.resamples, seed=arguments.seed)),
         measures=measures,
         sets=tuple(names),
         means=tuple(means) if len(names) > 1 else (),
@@ -376,7 +378,7 @@ def _score_similarity(request: RetrievalArguments, pairs: Path) -> RetrievalResu
     )
 
 
-def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settings: Settings) -> str:
+def retrieval_identity(identity_settings: Mapping[str, Any], measures: Sequence[str], settings: Settings) -> str:
     """Return a digest of everything that the values of a retrieval depend on.
 
     This is the queries, the judgements, the index, the retriever with its code, the depth and the measures. Equal
@@ -390,14 +392,14 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     Raises:
         UserError: as :func:`retrieve`.
     """
-    if given.get("query_generation"):
+    if identity_settings.get("query_generation"):
         return ""
     names = [canonical(name) for name in measures]
-    request = RetrievalArguments(**given)
-    queries = _query_set(request, given["benchmark"], settings)
+    request = RetrievalArguments(**identity_settings)
+    queries = _query_set(request, identity_settings["benchmark"], settings)
     if queries.pools:
         return ""
-    searcher = open_searcher(parse(given["retrievers"][0]), queries.corpus, settings.home)
+    searcher = open_searcher(parse(identity_settings["retrievers"][0]), queries.corpus, settings.home)
     identity = (
         queries.queries, queries.judgements, searcher.spec, searcher.corpus, searcher_codes(searcher),
         request.k or deepest(names), names,
@@ -512,7 +514,7 @@ class _SetSearch:
                 searcher,
                 queries.queries,
                 depth,
-                written=written_queries,
+                replacements=written_queries,
                 keep=keep,
                 progress=partial(self._progress, "searching"),
                 at_once=self._request.at_once,
@@ -566,7 +568,7 @@ class _SetSearch:
 
             generated = finish(carry_out())
         self._request.message(
-            f"{way}: {number_of(journal.made, 'model call')} made, {journal.reused:,} from the journal, "
+            f"{way}: {number_of(journal.calls_made, 'model call')} made, {journal.reused:,} from the journal, "
             f"{len(generated.failed):,} queries failed; "
             f"{dollars(generated.cost_paid)} paid, {dollars(generated.cost_uncached)} uncached."
         )

@@ -95,7 +95,7 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
 
 
 @takes(RunArguments)
-def run(given: RunArguments) -> RunResult:
+def run(arguments: RunArguments) -> RunResult:
     """Replay a benchmark through agents, score every answer, and compare the agents.
 
     The same call resumes an interrupted run: existing attempts are not made again, and a recorded call is never paid
@@ -110,12 +110,12 @@ def run(given: RunArguments) -> RunResult:
         StopRun: the run cannot continue; finished attempts are kept.
         Interrupted: Ctrl-C; finished attempts are kept.
     """
-    with hold_runs(given) as replay:
+    with hold_runs(arguments) as replay:
         return replay.result(finish(replay.carry_out()))
 
 
 @takes(RunArguments)
-async def arun(given: RunArguments) -> RunResult:
+async def arun(arguments: RunArguments) -> RunResult:
     """Replay as :func:`run`, on the running event loop. Reading the benchmark and the corpus blocks the loop.
 
         result = await rr.arun(agents=["direct", "vanilla_rag"])
@@ -124,13 +124,13 @@ async def arun(given: RunArguments) -> RunResult:
         UserError: as :func:`run`.
         asyncio.CancelledError: the task was cancelled: calls in flight are cancelled, finished attempts are kept.
     """
-    with hold_runs(given) as replay:
+    with hold_runs(arguments) as replay:
         return replay.result(await replay.carry_out())
 
 
 @contextmanager
 def hold_runs(
-    given: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None, change: Changing | None = None
+    arguments: RunArguments, *, pilot_only: bool = False, watch: Watch | None = None, change: Changing | None = None
 ) -> Iterator[_Replay]:
     """Plan the runs of the arguments of :func:`run`, and hold them until the block ends.
 
@@ -141,19 +141,19 @@ def hold_runs(
         watch: function that returns a claim that may end the runs early.
         change: function that returns the runs that replace the planned ones, and their questions.
     """
-    agents = agent_texts(given.agents)
+    agents = agent_texts(arguments.agents)
     check_names({text: name for text, name in agents if name}, "--agent")
     request = structs.replace(
-        given,
+        arguments,
         agents=tuple(text for text, _ in agents),
-        base_url=texts(given.base_url or ()),
-        scorers=texts(given.scorers),
-        questions=texts(given.questions),
-        workers=given.workers if given.workers != "auto" or _are_texts(given.agents) else 1,
+        base_url=texts(arguments.base_url or ()),
+        scorers=texts(arguments.scorers),
+        questions=texts(arguments.questions),
+        workers=arguments.workers if arguments.workers != "auto" or _are_texts(arguments.agents) else 1,
     )
     check_together(request)
-    settings = given.used_settings
-    listener = run_listener(given.listener, given.progress)
+    settings = arguments.used_settings
+    listener = run_listener(arguments.listener, arguments.progress)
     request = structs.replace(request, settings=settings, listener=listener)
     loaded = select(
         load(request.benchmark, settings.home),
@@ -224,7 +224,7 @@ class _Replay:
             comparison=comparison,
             stopping=stopping,
             ended="" if decided else ended,
-            made=self._journal.made,
+            made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
             failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in statuses else ())),
@@ -233,7 +233,7 @@ class _Replay:
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
-    def plan(self, held: ExitStack) -> None:
+    def plan(self, exit_stack: ExitStack) -> None:
         """Plan the runs, lease them until `held` ends, read the claim and order the questions.
 
         Runs that were started for a claim that cannot be watched are removed again.
@@ -241,7 +241,7 @@ class _Replay:
         store, request, listener = self._store, self._request, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
         recipe = self._with_server_facts(opened)
-        self._replay = replayer(request, recipe, held, listener.message)
+        self._replay = replayer(request, recipe, exit_stack, listener.message)
         earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
@@ -252,7 +252,7 @@ class _Replay:
                 epochs=self._request.epochs,
                 new=request.new,
                 only=request.only,
-                asked=kept_request(self._request, recipe),
+                run_command=kept_request(self._request, recipe),
                 progress=listener.reading,
                 tells=self._reported_by,
             )
@@ -276,7 +276,7 @@ class _Replay:
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
         self._report_absent_golds()
-        lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
+        lease = exit_stack.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
         self._scorers.score(store, runs)
@@ -296,10 +296,10 @@ class _Replay:
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
-    def leave_out(self, why: str, attempts: int) -> None:
+    def leave_out(self, reason: str, attempts: int) -> None:
         """Report that an agent cannot be replayed, and count the attempts that are not made."""
-        self._listener.message(why)
-        self.not_replayed += ((why, attempts),)
+        self._listener.message(reason)
+        self.not_replayed += ((reason, attempts),)
 
     def _drop_not_replayable(self, before: Collection[str]) -> list[Run]:
         """Return the runs that can be replayed. The others are reported, and leave this command.
@@ -375,7 +375,7 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        counts.journal = lambda: (journal.made, journal.reused)
+        counts.journal = lambda: (journal.calls_made, journal.reused)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first if the user may have to confirm.
@@ -455,7 +455,7 @@ def _claim_stop(
         if max_questions is not None:
             raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
-    until = ClaimStop(claim, runs, questions, seed=request.seed, most=max_questions)
+    until = ClaimStop(claim, runs, questions, seed=request.seed, max_questions=max_questions)
     until.begin(store)
     return until
 

@@ -29,7 +29,7 @@ class RunArguments(ServedExecution, frozen=True):
             "A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.",
             short="-b",
             group=WHAT,
-            kept=True,
+            stored=True,
         ),
     ] = "sample"
     agents: Annotated[
@@ -44,14 +44,14 @@ class RunArguments(ServedExecution, frozen=True):
         str | None,
         Arg(
             "openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
-            short="-m", group=MODEL, kept=True,
+            short="-m", group=MODEL, stored=True,
         ),
     ] = None  # fmt: skip
     base_url: Annotated[
         str | Sequence[str],
         Arg(
             "An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls.",
-            group=MODEL, many=True, kept=True,
+            group=MODEL, many=True, stored=True,
         ),
     ] = ()  # fmt: skip
     alias: arguments.Alias = None
@@ -65,7 +65,7 @@ class RunArguments(ServedExecution, frozen=True):
         ),
     ] = ()  # fmt: skip
     per_dataset: Annotated[
-        int | None, Arg("Only this many questions of each dataset, sampled by `seed`.", 1, group=WHAT, kept=True)
+        int | None, Arg("Only this many questions of each dataset, sampled by `seed`.", 1, group=WHAT, stored=True)
     ] = None
     profile: Annotated[
         str | None,
@@ -76,19 +76,19 @@ class RunArguments(ServedExecution, frozen=True):
         Arg("Retriever of agents that set none: bm25, rrf4, … See `ragrounds list retrievers`.", group=WHAT),
     ] = None
     seed: arguments.Seed = 0
-    epochs: Annotated[int, Arg("Times each question is asked.", 1, group=WHAT, kept=True)] = 1
-    temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL, kept=True)] = (
+    epochs: Annotated[int, Arg("Times each question is asked.", 1, group=WHAT, stored=True)] = 1
+    temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL, stored=True)] = (
         None
     )
-    top_p: Annotated[float | None, Arg("Nucleus sampling (or inside `model`).", group=MODEL, kept=True)] = None
+    top_p: Annotated[float | None, Arg("Nucleus sampling (or inside `model`).", group=MODEL, stored=True)] = None
     max_answer_tokens: Annotated[
-        int | None, Arg("Longest answer in tokens (max_tokens inside `model`).", 1, group=MODEL, kept=True)
+        int | None, Arg("Longest answer in tokens (max_tokens inside `model`).", 1, group=MODEL, stored=True)
     ] = None
     timeout: Annotated[
         float | None,
         Arg(
             "Time limit of one call: 90s, 10m. [default: 10m]", 0.1,
-            group=MODEL, metavar="DURATION", duration=True, kept=True,
+            group=MODEL, metavar="DURATION", duration=True, stored=True,
         ),
     ] = None  # fmt: skip
     rpm: Annotated[float | None, Arg("Requests a minute to one server, at most (or inside `model`).", group=MODEL)] = (
@@ -151,12 +151,12 @@ class RunArguments(ServedExecution, frozen=True):
         return self.engine == "local" and self.workers in ("auto", 1)
 
 
-def check_together(given: RunArguments) -> None:
+def check_together(arguments: RunArguments) -> None:
     """Check combinations of arguments, before anything is read.
 
     Raises:
         UserError: two arguments exclude each other, or `fail_after` is no share, number or ``never``.
     """
-    failure_limit(given.fail_after)
-    if given.order is not None and given.until is not None:
+    failure_limit(arguments.fail_after)
+    if arguments.order is not None and arguments.until is not None:
         raise UserError("--order cannot be set with --until, which asks in a random order set by --seed.")

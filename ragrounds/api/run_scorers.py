@@ -24,10 +24,10 @@ class RunScorers:
             judge, or scores none of the questions.
     """
 
-    def __init__(self, named: Sequence[str], questions: Sequence[Question], until: str | None = None) -> None:
-        if named and until is not None:
+    def __init__(self, scorer_names: Sequence[str], questions: Sequence[Question], until: str | None = None) -> None:
+        if scorer_names and until is not None:
             raise UserError("--scorer cannot be set with --until, which is decided by the benchmark's headline.")
-        self._requested = [find_scorer(name) for name in named]
+        self._requested = [find_scorer(name) for name in scorer_names]
         for scorer in self._requested:
             if not any(scorer.suits(question) for question in questions):
                 kinds = " and ".join(scorer.kinds)

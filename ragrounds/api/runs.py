@@ -146,8 +146,8 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
     def __iter__(self) -> Iterator[LoadedRun]:
         return iter(self.loaded)
 
-    def __getitem__(self, place: int) -> LoadedRun:
-        return self.loaded[place]
+    def __getitem__(self, index: int) -> LoadedRun:
+        return self.loaded[index]
 
     def own_frames(self) -> tuple[Frame, ...]:
         """Return the frames of the runs, the list of runs first."""
@@ -166,7 +166,7 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
     def overviews(self) -> list[RunOverview]:
         """Return each run with its headline figure and its cost, the latest first."""
         with open_store(self.settings) as store:
-            return run_overviews(store, store.named(self.ids[::-1]), kept_names(store.engine))
+            return run_overviews(store, store.select_runs(self.ids[::-1]), kept_names(store.engine))
 
     def draw(self, console: Console) -> None:
         """Print a line for each run, the latest first."""
@@ -202,7 +202,7 @@ def runs(
         fitting = [run for run in stored if all(word in _said(run, names) for word in search_words)]
         loaded = tuple(_loaded(store, run, used_settings, names) for run in fitting[-limit if limit else None :])
         return StoredRuns(
-            settings=used_settings, loaded=loaded, place=store.place, total=len(fitting), stored=len(stored)
+            settings=used_settings, loaded=loaded, place=store.location, total=len(fitting), stored=len(stored)
         )
 
 

@@ -113,7 +113,7 @@ class ScoreArguments(Workspace, frozen=True):
 
 
 @takes(ScoreArguments)
-def score(given: ScoreArguments) -> ScoredRuns:
+def score(arguments: ScoreArguments) -> ScoredRuns:
     """Score stored runs again, and compare them. No model is asked.
 
         rr.score("direct", scorers="strict").to_pandas("scores")
@@ -121,9 +121,9 @@ def score(given: ScoreArguments) -> ScoredRuns:
     Raises:
         UserError: a run or scorer is unknown.
     """
-    requested = [find_scorer(name) for name in texts(given.scorers)]
-    settings = given.used_settings
-    with open_selected_runs(given.runs, settings) as (store, runs):
+    requested = [find_scorer(name) for name in texts(arguments.scorers)]
+    settings = arguments.used_settings
+    with open_selected_runs(arguments.runs, settings) as (store, runs):
         counts = []
         for run in runs:
             questions, golds = store.questions(run)
@@ -184,7 +184,7 @@ class JudgeArguments(ServedExecution, frozen=True):
 
 
 @takes(JudgeArguments)
-def judge(given: JudgeArguments) -> JudgeResult:
+def judge(arguments: JudgeArguments) -> JudgeResult:
     """Grade stored runs' long answers by a judge or a panel. Answers are never generated again.
 
     Several runs are judged question by question, so that all have verdicts on the same questions if a limit or Ctrl-C
@@ -196,30 +196,32 @@ def judge(given: JudgeArguments) -> JudgeResult:
         UserError: a run, kind, model or embedder is unknown, or a run has no answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
-    settings, method = given.used_settings, find_method(given.kind)
-    if given.rubric:
-        method = label_method(given.kind).by_rubric(Path(given.rubric))
-    failure_limit, changed, journal = given.failure_limit, given.server_changed, given.journal
-    with open_selected_runs(given.runs, settings) as (store, runs):
-        fitting = {run.id: judgeable(store, run, method, given.epochs) for run in runs}
+    settings, method = arguments.used_settings, find_method(arguments.kind)
+    if arguments.rubric:
+        method = label_method(arguments.kind).by_rubric(Path(arguments.rubric))
+    failure_limit, changed, journal = arguments.failure_limit, arguments.server_changed, arguments.journal
+    with open_selected_runs(arguments.runs, settings) as (store, runs):
+        fitting = {run.id: judgeable(store, run, method, arguments.epochs) for run in runs}
         vectors = None
-        if given.embedder:
-            vectors = named_embedder(*met_retrievers([given.embedder], settings, changed, journal))
-        means = JudgeResources(store=store, embedder=vectors, verifier=given.verifier, prices=user_prices(settings))
+        if arguments.embedder:
+            vectors = named_embedder(*met_retrievers([arguments.embedder], settings, changed, journal))
+        means = JudgeResources(store=store, embedder=vectors, verifier=arguments.verifier, prices=user_prices(settings))
         grader = open_method(method, means)
-        if (given.labelled or given.verifier != "llm") and not method.verifiers:
+        if (arguments.labelled or arguments.verifier != "llm") and not method.verifiers:
             raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {method.name}.")
-        server = {"base_url": given.base_url, "alias": given.alias}
+        server = {"base_url": arguments.base_url, "alias": arguments.alias}
         models = [cast("Model", grader)]  # a verifier that asks no judge
-        if given.verifier == "llm" or given.judges:
-            models = open_judges(store, texts(given.judges), settings, **server, changed=changed, journal=journal)
+        if arguments.verifier == "llm" or arguments.judges:
+            models = open_judges(store, texts(arguments.judges), settings, **server, changed=changed, journal=journal)
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> tuple[JudgedRuns, LabelAgreement | None]:
             async with closing(models, recorded):
-                if given.labelled:
-                    against = cast("Any", grader).against_people(given.labelled, models[0], recorded, PromptFolder())
-                agreed: LabelAgreement | None = await against if given.labelled else None
+                if arguments.labelled:
+                    against = cast("Any", grader).against_people(
+                        arguments.labelled, models[0], recorded, PromptFolder()
+                    )
+                agreed: LabelAgreement | None = await against if arguments.labelled else None
                 judged_runs = await judge_runs(
                     store,
                     runs,
@@ -228,17 +230,17 @@ def judge(given: JudgeArguments) -> JudgeResult:
                     recorded,
                     PromptFolder(),
                     JudgingOptions(
-                        budget=given.budget,
+                        budget=arguments.budget,
                         fail_after=failure_limit,
-                        at_once=given.in_flight,
+                        at_once=arguments.in_flight,
                         wanted=lambda attempt: fitting[attempt.run](attempt),
                         done=report,
-                        probing=Probing(given.probes, given.withhold_below),
+                        probing=Probing(arguments.probes, arguments.withhold_below),
                     ),
                 )
                 return judged_runs, agreed
 
-        with _shown([run.id for run in runs], given.progress) as report:
+        with _judge_display([run.id for run in runs], arguments.progress) as report:
             judged_runs, agreed = finish(carry_out())
         scorers = judged_runs.runs[0].scorers
         comparison = None if judged_runs.mute else compare(store, runs, scorers=scorers, common=len(runs) > 1)
@@ -246,7 +248,7 @@ def judge(given: JudgeArguments) -> JudgeResult:
 
 
 @contextmanager
-def _shown(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
+def _judge_display(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
     """Yield a function that shows every judged answer: on a screen in a terminal, else as other progress."""
     if progress in (None, True) and not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
         with JudgeProgress(runs) as screen:

@@ -122,16 +122,16 @@ def studio_graph(name: str) -> Any:
 
 @asynccontextmanager
 async def _attempt_context(
-    name: str, chosen: StudioChoices, asked: Question, gold: tuple[str, ...]
+    name: str, choices: StudioChoices, question: Question, gold: tuple[str, ...]
 ) -> AsyncIterator[AttemptContext]:
     """Open the context of one attempt with its store, models and journal, until the block ends."""
     # In a thread, as the server forbids file access on its event loop.
-    store, opened = await asyncio.to_thread(_open_agent, name, chosen)
+    store, opened = await asyncio.to_thread(_open_agent, name, choices)
     agent, journal = opened.agent, await asyncio.to_thread(StoreJournal, store)
     try:
         async with closing(list(opened.models.values()), journal):
             yield AttemptContext(
-                item=asked,
+                item=question,
                 epoch=0,
                 parameters=agent.parameters,
                 models=opened.models,

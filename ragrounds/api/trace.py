@@ -154,7 +154,7 @@ def _listed(pages: Pages, query: AttemptQuery) -> Sequence[int]:
 
 
 def annotate(
-    place: str,
+    reference: str,
     epoch: int = 0,
     *,
     mark: str | None = None,
@@ -182,7 +182,7 @@ def annotate(
     """
     used_settings = chosen_settings(settings, home)
     with open_store(used_settings) as store:
-        run, question = _split_reference(store, place)
+        run, question = _split_reference(store, reference)
         attempt_trace = read_trace(store, run, question, epoch)
         author_used = author or author_name(used_settings)
         return write_note(store, run, attempt_trace.question.id, epoch, author=author_used, mark=mark, text=text)
@@ -290,12 +290,12 @@ def _pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pa
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
     if references:
-        selected = store.named(references)
+        selected = store.select_runs(references)
         selected += [_split_reference(store, attempt)[0]] if attempt is not None else []
         return list({run.id: run for run in selected}.values())
     stored_runs = store.runs()
     if not stored_runs:
-        raise UserError(f"There are no runs yet in {store.place}. `ragrounds run` makes some.")
+        raise UserError(f"There are no runs yet in {store.location}. `ragrounds run` makes some.")
     reference_run = stored_runs[-1] if attempt is None else _split_reference(store, attempt)[0]
     return [run for run in stored_runs if run.questions == reference_run.questions]
 

@@ -28,18 +28,18 @@ Progress = Callable[[str, int], None]
 """Function that gets the current step, and how many are done."""
 
 
-def unheard(what: str, done: int) -> None:
+def unheard(task: str, done: int) -> None:
     """Ignore the progress."""
 
 
-def one_of(name: str, text: str, known: Sequence[str]) -> str:
+def one_of(name: str, text: str, choices: Sequence[str]) -> str:
     """Return `text` if it is among `known`.
 
     Raises:
         UserError: it is not; the message names the nearest and all of `known`.
     """
-    if text not in known:
-        raise UserError(f"{name} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
+    if text not in choices:
+        raise UserError(f"{name} {text!r} is unknown.{nearest(text, choices)} Known: {', '.join(choices)}.")
     return text
 
 
@@ -96,9 +96,9 @@ def run_names(runs: RunsGiven) -> list[str]:
     return [name for reference in runs for name in run_names(reference)]
 
 
-def texts(given: str | Iterable[str]) -> tuple[str, ...]:
+def texts(values: str | Iterable[str]) -> tuple[str, ...]:
     """Return one text or several as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (values,) if isinstance(values, str) else tuple(values)
 
 
 def chosen_settings(settings: Settings | None = None, home: str | Path | None = None) -> Settings:
@@ -131,7 +131,7 @@ def open_selected_runs(
     """
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        runs = store.named(names, newest=newest, suits=suits)
+        runs = store.select_runs(names, newest=newest, suits=suits)
         for run in runs:
             refresh_scores(store, run)
         yield store, runs

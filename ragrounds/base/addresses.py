@@ -44,11 +44,11 @@ def check_address(url: str, instead: str) -> str:
     return url
 
 
-def redirected(place: str, status: int, location: str, redact: Redactor) -> StopRun:
+def redirected(url: str, status: int, location: str, redact: Redactor) -> StopRun:
     """Return the error for a server that redirects: one line, without keys and control characters."""
     try:
         # Redact first: parsing puts the parts of an address into lower case, in which a key is not recognized.
-        parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, redact(location)))
+        parts = urllib.parse.urlsplit(urllib.parse.urljoin(url, redact(location)))
         port = f":{parts.port}" if parts.port else ""
         target = safe(f"{parts.scheme}://{parts.hostname or ''}{port}", 200).replace("\n", " ")
     except ValueError:
@@ -56,6 +56,6 @@ def redirected(place: str, status: int, location: str, redact: Redactor) -> Stop
     if not location:
         target = "an address that it does not name"
     return StopRun(
-        f"{redact(place)} redirects to {target} ({status}). Redirects are not followed: they would send what is asked, "
+        f"{redact(url)} redirects to {target} ({status}). Redirects are not followed: they would send what is asked, "
         "and the key, to another address. If that is the right server, give its address."
     )

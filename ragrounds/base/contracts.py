@@ -322,7 +322,7 @@ class Context(Protocol):
     ) -> Reply:
         """Call the model of `role`. :class:`Request` describes each argument."""
 
-    def wait(self, asked: Coroutine[object, object, W]) -> W:
+    def wait(self, coroutine: Coroutine[object, object, W]) -> W:
         """Run a call of this context from a synchronous function and wait for it: ``context.wait(context.ask(…))``.
 
         For a node or a tool that is not a coroutine. LangGraph runs it in a thread, outside the attempt's event loop.
@@ -399,7 +399,7 @@ class Context(Protocol):
         clock.
         """
 
-    def note(self, what: str, text: str) -> None:
+    def note(self, remark: str, text: str) -> None:
         """Add a remark to the trace."""
 
 
@@ -412,7 +412,7 @@ class Intervention(Protocol):
     def query(self, search: int, query: Query) -> Query:
         """Return the query to search for instead of the original one."""
 
-    def passages(self, search: int, found: tuple[Passage, ...]) -> tuple[Passage, ...]:
+    def passages(self, search: int, results: tuple[Passage, ...]) -> tuple[Passage, ...]:
         """Return the passages that a search returns instead of its results."""
 
     def sample(self, searches: int) -> int:

@@ -123,9 +123,9 @@ def file_mark(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def absolute_names(wanted: Import, package: str) -> Iterator[str]:
+def absolute_names(imported: Import, package: str) -> Iterator[str]:
     """Yield the dotted names that an import in a package's module may refer to: modules, or names in a module."""
-    level, module, names = wanted
+    level, module, names = imported
     if level:
         base = package.split(".")[: len(package.split(".")) - level + 1] if package else []
         module = ".".join([*base, *([module] if module else [])])
@@ -216,7 +216,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 @lru_cache(maxsize=4096)
-def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Import, ...]]:
+def _read(path: Path, is_own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Import, ...]]:
     """Return the digest of one file and its imports.
 
     Docstrings count in code outside this package, because LangChain shows docstrings of tools to models.
@@ -224,7 +224,7 @@ def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Impo
     tree = ast.parse(path.read_bytes(), filename=str(path))
     words: list[str] = []
     imports: list[Import] = []
-    _write(tree, words, imports, own)
+    _write(tree, words, imports, is_own)
     return text_digest(*words), tuple(imports)
 
 
@@ -234,7 +234,7 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], is_own: bool)
     Positions and empty fields are left out, so that versions of Python with more fields write the same words.
     """
     if isinstance(node, ast.ImportFrom) and node.module == _EXTEND and not node.level:
-        locations = importlib.import_module(_EXTEND).places()  # its names are defined in other modules
+        locations = importlib.import_module(_EXTEND).name_locations()  # its names are defined in other modules
         origins = (locations[alias.name].partition(":") for alias in node.names if alias.name in locations)
         imports += [(0, module, (name,)) for module, _, name in origins]
     elif isinstance(node, ast.ImportFrom):

@@ -104,8 +104,8 @@ class SharedHostEnded(HostEnded):
         alone: opens the same system in a new process that answers nothing else, for the duration of the block.
     """
 
-    def __init__(self, said: str, alone: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, alone: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        super().__init__(message)
         self.alone = alone
 
 
@@ -113,6 +113,6 @@ class Interrupted(StopRun):
     """The user interrupted the run. Finished attempts are kept."""
 
 
-def unknown(kind: str, given: str, known: Iterable[str], where: str) -> UserError:
+def unknown(kind: str, name: str, known_names: Iterable[str], where: str) -> UserError:
     """Build the error for an unknown name. `where` is the command that lists the known names."""
-    return UserError(f"Unknown {kind} {given!r}.{nearest(given, known)} See `{where}` for all of them.")
+    return UserError(f"Unknown {kind} {name!r}.{nearest(name, known_names)} See `{where}` for all of them.")

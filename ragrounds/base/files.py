@@ -57,17 +57,17 @@ def make_home(home: Path) -> None:
         raise UserError(f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another.") from error
 
 
-def shown(text: object) -> str:
+def quote_value(text: object) -> str:
     """Return a value from a file, quoted, escaped and shortened for a message."""
     quoted = ascii(str(text)) if not str(text).isprintable() else repr(str(text))
     return quoted if len(quoted) <= _MAX_SHOWN else quoted[:_MAX_SHOWN] + "…'"
 
 
-def broken(path: Path, what: str, record: str = "") -> UserError:
+def broken(path: Path, fault: str, record: str = "") -> UserError:
     """Return the error for a file that cannot be read. `record` is the location, `what` is the fault (no full stop)."""
     where = f"{record}: " if record else ""
     name = str(path) if str(path).isprintable() else ascii(str(path))
-    return UserError(f"Cannot read {name}: {where}{what}{'' if what.endswith('?') else '.'}")
+    return UserError(f"Cannot read {name}: {where}{fault}{'' if fault.endswith('?') else '.'}")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -182,7 +182,7 @@ def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]
     elif isinstance(value, dict):
         for key, child in value.items():
             yield "a field's name", key
-            yield from _texts(child, f"the field {shown(key)}")
+            yield from _texts(child, f"the field {quote_value(key)}")
     elif isinstance(value, list):
         for child in value:
             yield from _texts(child, name)
@@ -197,7 +197,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     merged = dict(pairs)
     if len(merged) != len(pairs):
         seen: set[str] = set()
-        raise _DuplicateKey(shown(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
+        raise _DuplicateKey(quote_value(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
     return merged
 
 
@@ -280,13 +280,13 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
         names = [name.strip() for name in columns]
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
-            raise broken(path, f"two columns have the name {shown(twice)}", "line 1")
+            raise broken(path, f"two columns have the name {quote_value(twice)}", "line 1")
         for column_name in needs:
             if column_name not in columns:
-                existing = ", ".join(shown(name) for name in columns[:20])
+                existing = ", ".join(quote_value(name) for name in columns[:20])
                 raise broken(
                     path,
-                    f"there is no column {shown(column_name)}.{nearest(column_name, columns)} It has {existing}",
+                    f"there is no column {quote_value(column_name)}.{nearest(column_name, columns)} It has {existing}",
                     "line 1",
                 )
         for row in reader:

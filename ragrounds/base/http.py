@@ -198,8 +198,8 @@ def text_of(body: bytes, content_type: str) -> str:
 class HttpClient:
     """Connections to one server. `timeout` is the maximum number of seconds of a whole answer."""
 
-    def __init__(self, place: str, headers: Mapping[str, str], timeout: float, redact: Redactor) -> None:
-        self.place = place.rstrip("/")
+    def __init__(self, base_url: str, headers: Mapping[str, str], timeout: float, redact: Redactor) -> None:
+        self.base_url = base_url.rstrip("/")
         self._headers = dict(headers)
         self._timeout = timeout
         self._redact = redact
@@ -234,11 +234,11 @@ class HttpClient:
             # aiohttp's own timeouts limit the pause between bytes; this one limits the whole answer.
             async with (
                 asyncio.timeout(self._timeout),
-                self._open_session().request(method, self.place + path, data=body, allow_redirects=False) as answer,
+                self._open_session().request(method, self.base_url + path, data=body, allow_redirects=False) as answer,
             ):
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 if 300 <= answer.status < 400:
-                    raise redirected(self.place, answer.status, headers.get("location", ""), self._redact)
+                    raise redirected(self.base_url, answer.status, headers.get("location", ""), self._redact)
                 parts, encoding = answer.content.iter_any(), headers.get("content-encoding", "")
                 if (
                     sink is not None
@@ -271,7 +271,7 @@ class HttpClient:
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Set here, because aiohttp would read the environment and .netrc at every call.
-                proxy=_proxy(self.place),
+                proxy=_proxy(self.base_url),
             )
         return self._session
 

@@ -184,7 +184,7 @@ class ExtensionPoint(Generic[T]):
             return addition, value
         return None
 
-    def named(self, text: str, known: Iterable[str] = ()) -> T:
+    def resolve(self, text: str, known_names: Iterable[str] = ()) -> T:
         """Return the object that a user typed: by its name, or by an import path, which runs that code.
 
         Args:
@@ -198,7 +198,7 @@ class ExtensionPoint(Generic[T]):
             return self.imported(text)
         match = self.find(text)
         if match is None:
-            raise unknown(self.hook.noun, text, [*self.all(), *known], self.hook.listing)
+            raise unknown(self.hook.noun, text, [*self.all(), *known_names], self.hook.listing)
         return match
 
     def imported(self, path: str) -> T:
@@ -422,32 +422,32 @@ def _needs_no_arguments(function: Callable[..., object]) -> bool:
 _CHECKS: dict[str, dict[str, Callable[[], None]]] = {}
 
 
-def before_import(place: str, asker: str, check: Callable[[], None]) -> None:
+def before_import(path: str, asker: str, check: Callable[[], None]) -> None:
     """Register a check that runs before the module at a path is imported. The check raises UserError to forbid the
     import.
 
     Each asker has one check per path.
     """
-    _CHECKS.setdefault(place, {})[asker] = check
+    _CHECKS.setdefault(path, {})[asker] = check
 
 
-def is_checked(place: str) -> bool:
+def is_checked(path: str) -> bool:
     """Return True if a check is registered for the module at a path."""
-    return bool(_CHECKS.get(place))
+    return bool(_CHECKS.get(path))
 
 
-def check_before(place: str) -> None:
+def check_before(path: str) -> None:
     """Run the checks that are registered for the module at a path, before it is imported here or in another process.
 
     Raises:
         UserError: a check forbids the import.
     """
-    for check in _CHECKS.get(place, {}).values():
+    for check in _CHECKS.get(path, {}).values():
         check()
-    _CHECKS.pop(place, None)
+    _CHECKS.pop(path, None)
 
 
-def imported_module(place: str) -> ModuleType:
+def imported_module(path: str) -> ModuleType:
     """Import the module that a user named: a file, ``PATH.py``, or a dotted name.
 
     A dotted name may be installed or be in the current folder, which is searched last.
@@ -455,20 +455,20 @@ def imported_module(place: str) -> ModuleType:
     Raises:
         UserError: the module does not exist, or its import fails.
     """
-    check_before(place)
+    check_before(path)
     folder = str(Path.cwd())
     if folder not in sys.path and "" not in sys.path:
         sys.path.append(folder)  # like python -m, but after everything that is installed
         importlib.invalidate_caches()
-    if place.endswith(".py"):
-        return _file_module(Path(place).expanduser())
-    with _running(place):
+    if path.endswith(".py"):
+        return _file_module(Path(path).expanduser())
+    with _running(path):
         try:
-            return importlib.import_module(place)
+            return importlib.import_module(path)
         except ModuleNotFoundError as problem:
-            if problem.name is None or not f"{place}.".startswith(f"{problem.name}."):
+            if problem.name is None or not f"{path}.".startswith(f"{problem.name}."):
                 raise
-            raise NoSuchModule(f"There is no module {place!r}, neither installed nor in the current folder.") from None
+            raise NoSuchModule(f"There is no module {path!r}, neither installed nor in the current folder.") from None
 
 
 def _file_module(path: Path) -> ModuleType:
@@ -523,7 +523,7 @@ def _first_on_path(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(what: str) -> Iterator[None]:
+def guarded(description: str) -> Iterator[None]:
     """Convert any exception of an added object within the block into an error of one line.
 
     Raises:
@@ -534,11 +534,11 @@ def guarded(what: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as problem:
-        raise UserError(f"{what} failed: {failure(problem)}") from problem
+        raise UserError(f"{description} failed: {failure(problem)}") from problem
 
 
 @contextmanager
-def _running(what: str) -> Iterator[None]:
+def _running(description: str) -> Iterator[None]:
     """Convert any exception of imported code within the block into an error of one line.
 
     Printed text goes to standard error, so that results on standard output stay intact.
@@ -553,9 +553,9 @@ def _running(what: str) -> Iterator[None]:
     except (KeyboardInterrupt, UserError):
         raise
     except SystemExit:
-        raise UserError(f"{what} tried to end the process while it was imported.") from None
+        raise UserError(f"{description} tried to end the process while it was imported.") from None
     except BaseException as problem:
-        raise UserError(f"importing {what} failed: {failure(problem)}") from problem
+        raise UserError(f"importing {description} failed: {failure(problem)}") from problem
     finally:
         if text := " ".join(printed.getvalue().split()):
-            warn_once(f"{what} printed while it was imported: {text[:200]!r}")
+            warn_once(f"{description} printed while it was imported: {text[:200]!r}")

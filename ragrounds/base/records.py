@@ -78,7 +78,7 @@ class Query(Struct, frozen=True):
     """
 
     @classmethod
-    def of(cls, stem: Stem) -> Query:
+    def from_stem(cls, stem: Stem) -> Query:
         """Return the query that searches for the question text itself."""
         return cls(stem.text)
 

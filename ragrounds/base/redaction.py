@@ -68,12 +68,12 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return the text with ``[key]`` in place of every key."""
-        text = self.held(text)
+        text = self.without_keys(text)
         if any(start in text for start in _STARTS):
             text = _FORMS.sub(_redact_match, text)
         return _IN_URL.sub(HIDDEN, text) if "://" in text else text
 
-    def held(self, text: str) -> str:
+    def without_keys(self, text: str) -> str:
         """Return the text without the known keys and otherwise unchanged.
 
         For numbers encoded as letters, in which text that looks like a key is not a key.

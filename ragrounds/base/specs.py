@@ -31,7 +31,7 @@ class Listed(str):
     __slots__ = ()
 
     @classmethod
-    def of(cls, items: Iterable[Value]) -> Listed:
+    def from_values(cls, items: Iterable[Value]) -> Listed:
         """Return the list of these values, in their order."""
         return cls(f"[{','.join(map(_text, items))}]")
 
@@ -88,16 +88,16 @@ def _as_spec(item: Value, list_text: str) -> Spec:
     return Spec(item)
 
 
-def check_known(spec: Spec, known: Sequence[str], called: str = "") -> None:
+def check_known(spec: Spec, known_names: Sequence[str], called: str = "") -> None:
     """Raise an error if a spec has an unknown parameter. `called` replaces the spec's name in the message.
 
     Raises:
         UserError: a parameter is unknown. The message suggests the nearest name.
     """
     for key in spec.parameters:
-        if key not in known:
-            takes = f"It takes {', '.join(known)}."
-            raise UserError(f"{called or spec.name} has no parameter {key!r}.{nearest(key, known)} {takes}")
+        if key not in known_names:
+            takes = f"It takes {', '.join(known_names)}."
+            raise UserError(f"{called or spec.name} has no parameter {key!r}.{nearest(key, known_names)} {takes}")
 
 
 def without_addresses(text: str) -> str:
@@ -107,18 +107,18 @@ def without_addresses(text: str) -> str:
     if "://" not in text:
         return text
     try:
-        return str(_shown(parse(text)))
+        return str(_format_value(parse(text)))
     except UserError:
         return text
 
 
-def _shown(spec: Spec) -> Spec:
+def _format_value(spec: Spec) -> Spec:
     parameters = {
         key: value for key, value in spec.parameters.items() if isinstance(value, Spec) or "://" not in str(value)
     }
     return Spec(
         spec.name,
-        {key: _shown(value) if isinstance(value, Spec) else value for key, value in parameters.items()},
+        {key: _format_value(value) if isinstance(value, Spec) else value for key, value in parameters.items()},
     )
 
 
@@ -197,7 +197,7 @@ def _after_item(text: str, index: int) -> int:
 def _value(text: str, index: int, depth: int) -> tuple[Value, int]:
     if text[index : index + 1] == "[":
         items, end = _list(text, index, depth + 1)
-        return Listed.of(items), end
+        return Listed.from_values(items), end
     quoted = _STRING.match(text, index)
     if quoted:
         return _unquoted(text, quoted), quoted.end()

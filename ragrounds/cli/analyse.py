@@ -35,7 +35,7 @@ def analyse_command(
     ] = None,
     names: options.Names = None,
     *,
-    given: AnalyseArguments,
+    arguments: AnalyseArguments,
     plot: PlotOptions,
     as_json: options.AsJson = False,
 ) -> None:
@@ -49,11 +49,11 @@ def analyse_command(
     """
     sizes = _parse_sizes(size or [])
     with at_work(name):
-        analysed = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
+        analysed = analyse(**asdict(replace(arguments, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
     if as_json:
         print_json(analysed.result)
     else:
-        print_analysis(analysed.shown)
+        print_analysis(analysed.named_result)
     draw_picture(analysed, plot)
 
 
@@ -74,7 +74,7 @@ def _parse_sizes(texts: list[str]) -> dict[str, float]:
 @grouped
 def report_command(
     runs: options.Runs,
-    given: ReportArguments,
+    arguments: ReportArguments,
     names: options.Names = None,
 ) -> None:
     """Write one self-contained HTML file, laid out as a paper: what can be concluded with its table and the frontier,
@@ -84,7 +84,7 @@ def report_command(
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
     began = time.time()
-    out = report(**asdict(replace(given, names=parse_names(names or ()))))
+    out = report(**asdict(replace(arguments, names=parse_names(names or ()))))
     for path, suffix in ((out, ""), (with_attempts(out), ", with every attempt")):
         if not suffix or (path.is_file() and path.stat().st_mtime >= began):
             size = path.stat().st_size

@@ -53,7 +53,7 @@ ArenaName = Annotated[
 @grouped
 def play_command(
     runs: options.Runs,
-    given: ArenaArguments,
+    arguments: ArenaArguments,
     plot: PlotOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Only print how many calls it takes; make none.")] = False,
     names: options.Names = None,
@@ -72,9 +72,9 @@ def play_command(
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
     if plan:
-        _print_estimate(given, as_json)
+        _print_estimate(arguments, as_json)
         return
-    played = play(**asdict(replace(given, names=parse_names(names or ()), progress=True)))
+    played = play(**asdict(replace(arguments, names=parse_names(names or ()), progress=True)))
     say(
         f"Ended: {played.ended}. {number_of(played.made, 'model call')} made, "
         f"{played.reused:,} answered from the journal."

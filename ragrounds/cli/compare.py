@@ -29,7 +29,7 @@ app = typer.Typer()
 @grouped
 def compare_command(
     runs: options.Runs,
-    given: CompareArguments,
+    arguments: CompareArguments,
     plot: PlotOptions,
     form: FormOptions,
     names: options.Names = None,
@@ -50,9 +50,9 @@ def compare_command(
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
-    printed = form.chosen()
+    printed = form.selected()
     with at_work("comparing"):
-        compared = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
+        compared = compare(**asdict(replace(arguments, runs=runs, names=parse_names(names or ()))))
     _print_comparison(compared, compared.scorers, printed, full)
     draw_picture(compared, plot)
     _report_claims(compared, quiet=form.as_json)
@@ -70,7 +70,7 @@ def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str
     elif form:
         tables = comparison_tables(comparison, scorers)
         if paper := form == "--latex" and not full:
-            names, tables_shown = agent_names(comparison), [table for table, _ in comparison.shown(scorers)]
+            names, tables_shown = agent_names(comparison), [table for table, _ in comparison.shown_tables(scorers)]
             groups = (group_table(table, grouped, names) for table in tables_shown for grouped in table.groups)
             tables = [paper_table(comparison, scorers, names), *groups]
         tables = [claim_table(compared.claims), *tables] if compared.claims else tables

@@ -24,7 +24,7 @@ app = typer.Typer()
 @grouped
 def gate_command(
     policy: Annotated[Path, typer.Argument(metavar="POLICY.toml", help="The rules: docs/how-to/gate.md.")],
-    given: GateArguments,
+    gate_arguments: GateArguments,
     planned: PlanArguments,
     plan: Annotated[bool, typer.Option("--plan", help="How many questions it needs, from stored runs.")] = False,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, too.", metavar="FILE")] = None,
@@ -48,7 +48,7 @@ def gate_command(
         sizes = gate_plan(**asdict(replace(planned, policy=policy)))
         print_json(sizes) if as_json else sizes.draw(results_console())
         return
-    arguments = replace(given, policy=policy, listener=RunDisplay(display))
+    arguments = replace(gate_arguments, policy=policy, listener=RunDisplay(display))
     decided = gate(**asdict(arguments))
     if junit is not None:
         with replaced(junit, True) as file:

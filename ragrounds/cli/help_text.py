@@ -71,7 +71,7 @@ def _shell_lines(command: str, width: int) -> Iterator[str]:
 
 
 def write_commands(
-    known: Sequence[tuple[str, str]], formatter: Any, subjects: Mapping[str, Sequence[str]] | None = None
+    commands: Sequence[tuple[str, str]], formatter: Any, subjects: Mapping[str, Sequence[str]] | None = None
 ) -> None:
     """Write commands, by subject if subjects are given.
 
@@ -80,7 +80,7 @@ def write_commands(
         formatter: Click's help formatter.
         subjects: heading → names; other commands are named last.
     """
-    about = {name: first_sentence(text) for name, text in known}
+    about = {name: first_sentence(text) for name, text in commands}
     sections = {heading: [name for name in names if name in about] for heading, names in (subjects or {}).items()}
     other_names = [name for name in about if not any(name in names for names in sections.values())]
     if not subjects:

@@ -26,14 +26,14 @@ IndexName = Annotated[str, typer.Argument(help="An index, as `ragrounds index ls
 
 @index.command("build")
 @grouped
-def build(given: indexes.IndexArguments, as_json: options.AsJson = False) -> None:
+def build(arguments: indexes.IndexArguments, as_json: options.AsJson = False) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
 
     An index that is there gets another version, which is searched from then on; the vectors of texts that stayed as
     they were are not made again. The same command resumes an interrupted build.
     """
     with counting() as progress:
-        built = indexes.build(**asdict(replace(given, progress=progress)))
+        built = indexes.build(**asdict(replace(arguments, progress=progress)))
     if as_json:
         print_json({"index": built.index.fields(), "passed_over": built.passed_over, "new": built.new})
         return

@@ -57,7 +57,7 @@ app.add_typer(judge)
 @grouped
 def judge_command(
     runs: options.Runs,
-    given: JudgeArguments,
+    arguments: JudgeArguments,
     yes: options.AskedNothing = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -77,8 +77,8 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    _warn_if_even(len(given.judges))
-    result = judge_runs(**asdict(given))
+    _warn_if_even(len(arguments.judges))
+    result = judge_runs(**asdict(arguments))
     judged_runs = result.judged.runs
     if as_json:
         graded = judged_runs[0] if len(judged_runs) == 1 else judged_runs
@@ -100,7 +100,7 @@ def _warn_if_even(judges: int) -> None:
 def _report_end(result: JudgeResult) -> None:
     """Print the costs and the reason of the end, and exit with the matching code."""
     outcome = result.judged
-    for line in (line for graded in outcome.runs for line in bill_lines(graded, written=not outcome.mute)):
+    for line in (line for graded in outcome.runs for line in bill_lines(graded, is_written=not outcome.mute)):
         say(line)
     if outcome.mute:
         say(f"No verdict came from {safe(', '.join(outcome.mute))}: no score was written, earlier ones are unchanged.")
@@ -123,7 +123,7 @@ def _report_end(result: JudgeResult) -> None:
 
 @judge.command("sheet")
 @grouped
-def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.AsJson = False) -> None:
+def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: options.AsJson = False) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
     Of an agent's text the newest judged run is meant.
 
@@ -132,20 +132,20 @@ def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.As
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
-    sheet = write_label_sheet(**asdict(given))
+    sheet = write_label_sheet(**asdict(arguments))
     if as_json:
-        print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    agreement_arguments = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
+        print_json({"file": str(arguments.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
+    agreement_arguments = f"{join(runs)} --kind {quote(arguments.kind)} --human {quote(str(arguments.out))}"
     say(
-        f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
+        f"{arguments.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {agreement_arguments}"
-        + (f" --epoch {given.epoch}" if given.epoch else "")
+        + (f" --epoch {arguments.epoch}" if arguments.epoch else "")
     )
 
 
 @judge.command("label")
 @grouped
-def label_command(runs: options.Runs, given: LabelArguments) -> None:
+def label_command(runs: options.Runs, arguments: LabelArguments) -> None:
     """Label judged answers in the terminal, blind to the verdicts, one on a screen and one key a label.
 
     Labels go into the sheet, each before the next answer is shown; the same command goes on where you stopped. A sheet
@@ -153,12 +153,12 @@ def label_command(runs: options.Runs, given: LabelArguments) -> None:
 
     Example: ragrounds judge label direct_cot --rater anna --limit 50
     """
-    opened = labelling(**asdict(given))
+    opened = labelling(**asdict(arguments))
     count = label_rows(opened)
     left = sum(not row.get(opened.rater) for row in opened.rows) - count
     say(
-        f"{number_of(count, 'label')} kept in {given.file}, {left:,} left for {safe(opened.rater)}. Then: "
-        f"ragrounds judge agreement {join(runs)} --kind {quote(given.kind)} --human {quote(str(given.file))}"
+        f"{number_of(count, 'label')} kept in {arguments.file}, {left:,} left for {safe(opened.rater)}. Then: "
+        f"ragrounds judge agreement {join(runs)} --kind {quote(arguments.kind)} --human {quote(str(arguments.file))}"
     )
 
 
@@ -196,7 +196,7 @@ def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, conso
 
 @judge.command("agreement")
 @grouped
-def agreement_command(runs: options.Runs, given: AgreementArguments, as_json: options.AsJson = False) -> None:
+def agreement_command(runs: options.Runs, arguments: AgreementArguments, as_json: options.AsJson = False) -> None:
     """Set the verdicts in the store against people's: kappa, accuracy with its interval, confusion, by category; and
     correct the judged figures by people's labels. No model is asked. Of several runs all judged items are taken
     together; intervals go by question, and the corrected figures of all are set against the first's.
@@ -215,7 +215,7 @@ def agreement_command(runs: options.Runs, given: AgreementArguments, as_json: op
 
       ragrounds judge agreement direct_cot vanilla_rag --human labels.csv --width 0.1
     """
-    result = judge_agreement(**asdict(given))
+    result = judge_agreement(**asdict(arguments))
     if as_json:
         print_json(result.agreement)
     else:

@@ -118,7 +118,7 @@ def _profiles(name: str | None, as_json: bool) -> None:
         print_json(profiles, "profiles")
         return
     for profile in profiles:
-        print_profile(profile, results_console(), whole=name is not None)
+        print_profile(profile, results_console(), with_values=name is not None)
 
 
 def _graph(name: str, only: str | None, as_json: bool) -> None:
@@ -202,7 +202,7 @@ def _list_scorers(as_json: bool) -> None:
         )
         for scorer in scorers
     )
-    headings = tuple(Column(name, right=False, whole=name == "name") for name in columns)
+    headings = tuple(Column(name, right=False, unfolded=name == "name") for name in columns)
     print_table(TextTable(key="scorers", title="", columns=headings, rows=rows), results_console())
 
 

@@ -118,7 +118,7 @@ class FormOptions(Struct, frozen=True, kw_only=True):
     as_latex: Annotated[bool, Arg("The tables as LaTeX.", option="--latex", group="What is printed")] = False
     as_markdown: Annotated[bool, Arg("The tables as Markdown.", option="--markdown", group="What is printed")] = False
 
-    def chosen(self) -> str:
+    def selected(self) -> str:
         """Return the option that was given; empty if none was.
 
         Raises:
@@ -192,7 +192,7 @@ def _typer_option(record: type[Struct], name: str) -> object:
         *filter(None, (option_name(name, argument), argument.short)),
         help=_WORD.sub(lambda name_match: f"--{name_match[1].replace('_', '-')}", argument.help),
         min=None if argument.duration or argument.many else minimum,
-        max=argument.most if isinstance(argument.most, int) else None,
+        max=argument.maximum if isinstance(argument.maximum, int) else None,
         metavar=argument.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
         parser=duration if argument.duration else _word_or_number if words_of(kind) and int in get_args(kind) else None,
         hidden=argument.hidden,

@@ -150,7 +150,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         evaluation = EvaluationFixture(test_place, {**ragrounds_arguments, **arguments})
         yield evaluation
         journal_file = evaluation.close()
-        if summary := evaluation.told(journal_file):
+        if summary := evaluation.summary(journal_file):
             journal_path = journal.relative_to(config.rootpath) if journal.is_relative_to(config.rootpath) else journal
             request.node.user_properties.append((_PROPERTY, json.dumps({**summary, "journal": str(journal_path)})))
 

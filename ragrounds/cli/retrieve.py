@@ -17,13 +17,13 @@ app = typer.Typer()
 
 @app.command("retrieve")
 @grouped
-def retrieve(given: RetrievalArguments, plot: PlotOptions, as_json: options.AsJson = False) -> None:
+def retrieve(arguments: RetrievalArguments, plot: PlotOptions, as_json: options.AsJson = False) -> None:
     """Score retrieval alone: TREC runs, trec_eval's measures, paired comparisons.
 
     nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0. --model
     writes the queries of --query-generation.
     """
-    retrieved = retrieve_all(**asdict(replace(given, message=say)))
+    retrieved = retrieve_all(**asdict(replace(arguments, message=say)))
     if as_json:
         print_json(retrieved.facts())
     else:

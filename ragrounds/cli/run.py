@@ -26,7 +26,7 @@ app = typer.Typer()
 @app.command("run")
 @grouped
 def run_command(
-    given: RunArguments,
+    arguments: RunArguments,
     display: options.Display = None,
     as_json: options.AsJson = False,
     full: options.Full = False,
@@ -48,8 +48,8 @@ def run_command(
 
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
-    listener = RunDisplay(display, given.corpus or "")
-    result = run(**asdict(replace(given, listener=listener)))
+    listener = RunDisplay(display, arguments.corpus or "")
+    result = run(**asdict(replace(arguments, listener=listener)))
     _tell(result, as_json, full)
     if result.stopping is not None and result.stopping.state.decision == "fails":
         exit_by("fails")

@@ -16,13 +16,13 @@ app = typer.Typer()
 
 @app.command("score")
 @grouped
-def score_command(runs: options.Runs, given: ScoreArguments, as_json: options.AsJson = False) -> None:
+def score_command(runs: options.Runs, arguments: ScoreArguments, as_json: options.AsJson = False) -> None:
     """Score stored runs again, by one scorer or all of them. No model is asked.
 
     Example: ragrounds score direct_cot --scorer strict
     """
     with at_work("scoring"):
-        scored = score(**asdict(given))
+        scored = score(**asdict(arguments))
     for run, count in scored.counts:
         say(f"{run.id}: {count:,} scores")
     if as_json:

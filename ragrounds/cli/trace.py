@@ -153,7 +153,7 @@ def show_answer(
     question: Annotated[
         str | None, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")
     ] = None,
-    named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
+    question_id: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
     against: Annotated[
         str | None, typer.Option(metavar="RUN", help="Beside another run's answer, from the sentence where they part.")
     ] = None,
@@ -165,7 +165,7 @@ def show_answer(
 
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
-    questions = [candidate for candidate in (question, named) if candidate]
+    questions = [candidate for candidate in (question, question_id) if candidate]
     if len(questions) != 1:
         raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
     attempt_trace = show_attempt(run, questions[0], epoch)

@@ -18,7 +18,7 @@ from ragrounds.graphs import ircot
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import branch, searched
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ircot.PROMPTS, "adaptive_rag/assess")
@@ -39,7 +39,7 @@ def build() -> Graph:
     return branch(
         State,
         assess,
-        judged=lambda state, context: state["needs"],
+        choose_branch=lambda state, context: state["needs"],
         ways={"A": [], "B": [retrieve], "C": [ircot.search, ircot.reason]},
         answer=answer,
         more={"reason": (onward, ["search", "answer"])},
@@ -59,7 +59,7 @@ async def assess(state: State, runtime: Runtime[Context]) -> State:
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search once, for the question's stem."""
-    return {"passages": await searched(runtime.context, whole(runtime.context, "one_search", 15))}
+    return {"passages": await searched(runtime.context, int_parameter(runtime.context, "one_search", 15))}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:

@@ -20,7 +20,7 @@ def options_block(options: Mapping[str, str]) -> str:
     return "\n".join(f"{letter}. {text}" for letter, text in options.items())
 
 
-def asked(context: Context) -> str:
+def question_with_options(context: Context) -> str:
     """Return the question with its options, if any, for a judge of answers."""
     question = context.question
     return f"{question.text}\n\n{options_block(question.options)}" if question.options else question.text

@@ -15,7 +15,7 @@ import re
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message
-from ragrounds.graphs.answer_prompts import asked
+from ragrounds.graphs.answer_prompts import question_with_options
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Samples, attempts, draw
 from ragrounds.graphs.shapes import read_object, vote
@@ -38,7 +38,7 @@ async def judge(state: Samples, runtime: Runtime[Context]) -> State:
     random.Random(context.seed).shuffle(order)
     preferred = samples[0]
     if len(order) > 1:
-        question = asked(context)
+        question = question_with_options(context)
 
         def prompt(answers: str) -> tuple[Message, ...]:
             """Render the prompt with these answers."""
@@ -59,9 +59,9 @@ async def judge(state: Samples, runtime: Runtime[Context]) -> State:
     return {"answer": preferred.text, "choice": preferred.choice}
 
 
-def read_choice(text: str, most: int) -> int | None:
+def read_choice(text: str, answer_count: int) -> int | None:
     """Return the number of the answer that a judge names, from 1; ``None`` if it names none."""
     value: object = read_object(text).get("best")
     if value is None and (match := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3})\W*", text.strip())):
         value = int(match[1])
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= answer_count else None

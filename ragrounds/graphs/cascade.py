@@ -22,11 +22,11 @@ import re
 from ragrounds.base.contracts import Attempted, Context
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message
-from ragrounds.graphs.answer_prompts import asked
+from ragrounds.graphs.answer_prompts import question_with_options
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, sample
 from ragrounds.graphs.shapes import number, read_object
-from ragrounds.graphs.state import END, START, Graph, Runtime, State, graph_of, whole, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, State, graph_of, int_parameter, word
 
 AGENTS = ("first", "then")
 PROMPTS = ("cascade/confidence",)
@@ -35,7 +35,7 @@ WAYS = ("agreement", "confidence", "probability", "abstention")
 
 def build() -> Graph:
     """Build the graph START → draw, once or for each sample → decide (→ then) → END."""
-    nodes = {"draw": draw, "decide": decide, "then": then}
+    nodes = {"draw": draw, "decide": decide, "then": run_other}
     return graph_of(Samples, nodes, {START: (_spread, ["draw"]), "decide": (_onward, ["then", END])})
 
 
@@ -56,7 +56,7 @@ def _spread(state: Samples, runtime: Runtime[Context]) -> object:
     from langgraph.types import Send
 
     context = runtime.context
-    samples = whole(context, "samples", 5) if way(context) == "agreement" else 1
+    samples = int_parameter(context, "samples", 5) if way(context) == "agreement" else 1
     return [Send("draw", sample_state) for sample_state in epochs(context, samples)]
 
 
@@ -93,7 +93,7 @@ def _onward(state: Samples, runtime: Runtime[Context]) -> str:
     return END if "answer" in state else "then"
 
 
-async def then(state: Samples, runtime: Runtime[Context]) -> State:
+async def run_other(state: Samples, runtime: Runtime[Context]) -> State:
     """Run an attempt of the other agent."""
     attempt = await runtime.context.attempt_of("then", epoch=runtime.context.epoch)
     return {"answer": attempt.text, "choice": attempt.choice}
@@ -101,7 +101,7 @@ async def then(state: Samples, runtime: Runtime[Context]) -> State:
 
 async def _ask_confidence(context: Context, first: Attempted) -> float | None:
     """Ask the model for its confidence in an answer, as a share; ``None`` if the reply states none."""
-    question, language = asked(context), context.stem.language
+    question, language = question_with_options(context), context.stem.language
 
     def prompt(answer: str) -> tuple[Message, ...]:
         """Render the prompt with this answer."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.shapes import answered, read, searched
-from ragrounds.graphs.state import Graph, Runtime, graph_of, whole
+from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "chain_of_note/notes")
@@ -31,7 +31,7 @@ def build() -> Graph:
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
-    return {"passages": await searched(runtime.context, whole(runtime.context, "top_k", 5))}
+    return {"passages": await searched(runtime.context, int_parameter(runtime.context, "top_k", 5))}
 
 
 async def take_notes(state: State, runtime: Runtime[Context]) -> State:

@@ -12,9 +12,9 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message, Query
 from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.documents import shown
+from ragrounds.graphs.documents import render_documents_for
 from ragrounds.graphs.model_text import ending
-from ragrounds.graphs.state import START, Graph, Runtime, graph_of, switch, whole
+from ragrounds.graphs.state import START, Graph, Runtime, graph_of, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
@@ -38,7 +38,7 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
     context = runtime.context
-    passages = await context.search(Query.of(context.stem), whole(context, "top_k", 8))
+    passages = await context.search(Query.from_stem(context.stem), int_parameter(context, "top_k", 8))
     return {"passages": [passage.id for passage in passages]}
 
 
@@ -62,6 +62,6 @@ async def refine(state: State, runtime: Runtime[Context]) -> State:
             """Render the prompt with these documents."""
             return refine_prompt(context, first, documents)
 
-        documents = shown(context, passages, prompt)
+        documents = render_documents_for(context, passages, prompt)
     reply = await context.ask(refine_prompt(context, first, documents))
     return {"answer": reply.text}

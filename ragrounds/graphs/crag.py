@@ -30,10 +30,10 @@ from ragrounds.base.contracts import Context, Tool
 from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, branch, number, read_object, sentences
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "crag/grade", "crag/rewrite")
@@ -59,12 +59,12 @@ def build() -> Graph:
     """Build the graph START → search → judge (→ rewrite → search_further) → refine → answer → END."""
     corrected = [rewrite, search_further, refine]
     ways = {"correct": [refine], "incorrect": corrected, "ambiguous": corrected}
-    return branch(State, search, judge, judged=lambda state, context: state["action"], ways=ways, answer=answer)
+    return branch(State, search, judge, choose_branch=lambda state, context: state["action"], ways=ways, answer=answer)
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
-    return {"passages": await found_by(runtime.context, Query.of(runtime.context.stem), 0)}
+    return {"passages": await found_by(runtime.context, Query.from_stem(runtime.context.stem), 0)}
 
 
 async def judge(state: State, runtime: Runtime[Context]) -> State:
@@ -99,13 +99,13 @@ def searching(context: Context) -> list[Tool]:
     return [tool for tool in context.tools if "query" in str(tool.parameters.get("required"))]
 
 
-async def found_by(context: Context, query: Query, place: int) -> list[str]:
+async def found_by(context: Context, query: Query, index: int) -> list[str]:
     """Return the ids of passages that one of the agent's searching tools finds, or its corpus if it lists fewer than
     two.
     """
-    k, tools = whole(context, "top_k", 10), searching(context)
+    k, tools = int_parameter(context, "top_k", 10), searching(context)
     if len(tools) > 1:
-        passages = (await context.use(tools[place].name, {"query": query.text}, k=k)).passages
+        passages = (await context.use(tools[index].name, {"query": query.text}, k=k)).passages
     else:
         passages = await context.search(query, k)
     return [passage.id for passage in passages]
@@ -138,13 +138,13 @@ async def _best_strips(context: Context, ids: Sequence[str], parameter: str, def
         {"passage": id, "number": index} for id in ids for index in range(len(_strip_texts(context, id)))
     ]
     scores = await graded(context, [_strip_passage(context, strip) for strip in strips])
-    best = sorted(range(len(strips)), key=lambda index: -scores[index])[: whole(context, parameter, default)]
+    best = sorted(range(len(strips)), key=lambda index: -scores[index])[: int_parameter(context, parameter, default)]
     return [strips[index] for index in sorted(best)]
 
 
 def _strip_texts(context: Context, id: str) -> list[str]:
     """Cut a passage's text to strips of `sentences` sentences."""
-    size, parts = whole(context, "sentences", 3), sentences(context.passage(id).text)
+    size, parts = int_parameter(context, "sentences", 3), sentences(context.passage(id).text)
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
@@ -167,7 +167,7 @@ async def graded(context: Context, texts: Sequence[Passage]) -> list[float]:
         )
 
     visible = fitted(context, texts, prompt, role="reading")
-    reply = await context.ask(prompt(written(visible)), role="reading")
+    reply = await context.ask(prompt(render_documents(visible)), role="reading")
     scores = read_scores(without_thought(reply.text))
     if len(scores) != len(visible):
         context.note("unreadable_scores", f"{len(scores)} scores for {len(visible)} texts; those that lack count as 0")

@@ -15,7 +15,7 @@ from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import loop, read_object
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import numbered, say
 
@@ -36,7 +36,7 @@ def build() -> Graph:
 
 
 def _over(state: State, context: Context) -> bool:
-    return state.get("accepted", False) or state["revised"] >= whole(context, "rounds", 3)
+    return state.get("accepted", False) or state["revised"] >= int_parameter(context, "rounds", 3)
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
@@ -44,7 +44,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
     context, critiques = runtime.context, state.get("critiques", [])
     if not critiques:
         return {"draft": await say(context, "", "answer"), "revised": 0}
-    remembered = numbered(critiques[-whole(context, "memory", 3) :])
+    remembered = numbered(critiques[-int_parameter(context, "memory", 3) :])
     sections = {"First answer": state["draft"], "Critiques": remembered}
     return {"draft": await say(context, "critique/revise", "answer", sections), "revised": state["revised"] + 1}
 

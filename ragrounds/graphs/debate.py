@@ -19,7 +19,7 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import letter, majority, numbered, say
 
@@ -39,8 +39,8 @@ def build() -> Graph:
 
 
 def _attempts(state: State, context: Context) -> list[State]:
-    replies, agents = state.get("said", []), whole(context, "agents", 3)
-    if len(replies) >= agents * whole(context, "rounds", 2):
+    replies, agents = state.get("said", []), int_parameter(context, "agents", 3)
+    if len(replies) >= agents * int_parameter(context, "rounds", 2):
         return []
     return [{"said": replies[-agents:], "agent": agent} for agent in range(agents)]
 
@@ -67,7 +67,7 @@ async def speak(state: State, runtime: Runtime[Context]) -> State:
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Take the majority's answer, or ask a moderator to decide."""
-    context, last = runtime.context, state["said"][-whole(runtime.context, "agents", 3) :]
+    context, last = runtime.context, state["said"][-int_parameter(runtime.context, "agents", 3) :]
     if word(context, "final", "majority") == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
     best = majority([letter(text, context.question.options) for text in last])

@@ -16,7 +16,7 @@ FORMATS = ("plain", "medrag", "search_r1")
 """Forms in which documents are written out: our own, or those of the programs of MedRAG and of Search-R1."""
 
 
-def written(passages: Sequence[Passage], form: str = "plain") -> str:
+def render_documents(passages: Sequence[Passage], form: str = "plain") -> str:
     """Return the documents' part of a prompt.
 
     Args:
@@ -46,7 +46,9 @@ def written(passages: Sequence[Passage], form: str = "plain") -> str:
     raise UserError(f"Unknown document_format {form!r}.{nearest(form, FORMATS)} Known: {', '.join(FORMATS)}.")
 
 
-def shown(context: Context, passages: Sequence[Passage], prompt: Callable[[str], Sequence[Message]]) -> str:
+def render_documents_for(
+    context: Context, passages: Sequence[Passage], prompt: Callable[[str], Sequence[Message]]
+) -> str:
     """Return the documents' part of a prompt according to the agent's parameters: fitted, ordered and written out.
 
     With ``document_format=medrag`` the whole text is cut on the right to `context_tokens` tokens, wherever that falls,
@@ -59,8 +61,8 @@ def shown(context: Context, passages: Sequence[Passage], prompt: Callable[[str],
     """
     form, order = str(context.parameters.get("document_format", "plain")), context.parameters.get("order", "best_first")
     if form == "plain":
-        return written(ordered(fitted(context, passages, prompt), str(order), context.seed))
-    text, room = written(ordered(passages, str(order), context.seed), form), room_for(context, prompt(""))
+        return render_documents(ordered(fitted(context, passages, prompt), str(order), context.seed))
+    text, room = render_documents(ordered(passages, str(order), context.seed), form), room_for(context, prompt(""))
     if room is None or context.count(text) <= room:
         return text
     context.note("cut", f"of the {len(passages)} passages only the first {room} tokens were shown")

@@ -30,10 +30,10 @@ from ragrounds.base.records import Message, Query, Reply, TokenLogprob
 from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within, put_back
-from ragrounds.graphs.documents import shown
+from ragrounds.graphs.documents import render_documents_for
 from ragrounds.graphs.model_text import repeated, without_thought, written_query
 from ragrounds.graphs.shapes import answered, by_rank, concluded, loop, number, sentences
-from ragrounds.graphs.state import Graph, Runtime, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.request_arguments import CannotTake
@@ -62,13 +62,13 @@ def build() -> Graph:
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the next sentence's queries, at first for the question's stem."""
-    context, queries, k = runtime.context, state.get("queries", []), whole(runtime.context, "top_k", 2)
+    context, queries, k = runtime.context, state.get("queries", []), int_parameter(runtime.context, "top_k", 2)
     for name, choices in _CHOICES.items():
         if (value := word(context, name, choices[0])) not in choices:
             raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
     if not queries and not switch(context, "first_search", True):
         return {"passages": []}
-    search_queries = [written_query(context, query) for query in queries] or [Query.of(context.stem)]
+    search_queries = [written_query(context, query) for query in queries] or [Query.from_stem(context.stem)]
     lists = [[passage.id for passage in await context.search(query, k)] for query in search_queries]
     return {"passages": by_rank(lists, k)}
 
@@ -87,8 +87,8 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
 async def _by_probability(state: State, context: Context) -> State | None:
     """Continue sentence by sentence up to an uncertain one; ``None`` if the server gives no probabilities."""
     so_far, rewriting = state.get("written", []), bool(state.get("queries"))
-    while len(so_far) < whole(context, "steps", 10):
-        lookahead = whole(context, "lookahead", 64)
+    while len(so_far) < int_parameter(context, "steps", 10):
+        lookahead = int_parameter(context, "lookahead", 64)
         try:
             reply = await _continue_text(context, state, so_far, max_tokens=lookahead, logprobs=0)
         except (CallFailed, CannotTake) as refused:
@@ -120,7 +120,7 @@ async def _by_instruction(state: State, context: Context) -> State:
     if query and repeated(query, previous_queries):
         context.note("repeated_query", query[:200])
         query = ""
-    elif query and len(previous_queries) >= whole(context, "steps", 10):
+    elif query and len(previous_queries) >= int_parameter(context, "steps", 10):
         context.note("step_limit", f"all {len(previous_queries)} searches were made: {query[:200]}")
         query = ""
     queries = [query] if query else []
@@ -140,7 +140,7 @@ async def _continue_text(
     def prompt(documents: str) -> tuple[Message, ...]:
         return context.prompts.render("flare/write", context.stem.language, documents=documents, **values)
 
-    documents = shown(context, [context.passage(id) for id in state["passages"]], prompt)
+    documents = render_documents_for(context, [context.passage(id) for id in state["passages"]], prompt)
     return await asked_within(context, prompt(documents), len(so_far) + 1, **arguments)
 
 

@@ -30,7 +30,7 @@ from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
 from ragrounds.graphs.shapes import answered
-from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, switch, whole, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
@@ -93,7 +93,7 @@ def nests(parameters: Mapping[str, Value]) -> bool:
 
 def _over(state: State, context: Context) -> bool:
     """Return True if all rounds, or all iterations, are used."""
-    rounds = whole(context, "rounds", 4)
+    rounds = int_parameter(context, "rounds", 4)
     return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
 
 
@@ -110,7 +110,7 @@ def _after_looking(state: State, runtime: Runtime[Context]) -> str:
 async def ask_further(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for follow-up questions. Repeated questions are left out and noted."""
     context, stem = runtime.context, runtime.context.stem
-    number, iteration = whole(context, "queries", 3), state.get("iterations", 0) + 1
+    number, iteration = int_parameter(context, "queries", 3), state.get("iterations", 0) + 1
 
     values = {"question": stem.text, "number": str(number)}
     if options := switch(context, "follow_ups_see_options", False) and context.question.options:

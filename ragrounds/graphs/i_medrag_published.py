@@ -27,7 +27,7 @@ from ragrounds.base.records import Message, Speaker
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.state import Runtime, switch, whole
+from ragrounds.graphs.state import Runtime, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 from ragrounds.models.faults import CallFailed
 
@@ -68,7 +68,7 @@ class State(Shared, total=False):
 
 async def converse(state: State, runtime: Runtime[Context]) -> State:
     """Ask for queries, or after the last round for the answer."""
-    context, all_rounds = runtime.context, whole(runtime.context, "rounds", 4, least=0)
+    context, all_rounds = runtime.context, int_parameter(runtime.context, "rounds", 4, least=0)
     iteration, blocks = state.get("iterations", 0), state.get("blocks", [])
     if not iteration:
         blocks = blocks[:all_rounds]
@@ -136,7 +136,7 @@ async def extract(state: State, runtime: Runtime[Context]) -> State:
 
 def _next(state: State, context: Context) -> Step:
     """Return the step after an extraction: the end if the iterations are used, else the conversation."""
-    rounds = whole(context, "rounds", 4, least=0) - state["finished"]
+    rounds = int_parameter(context, "rounds", 4, least=0) - state["finished"]
     return "end" if state["iterations"] >= rounds + SPARE else "converse"
 
 
@@ -206,7 +206,7 @@ def _request(context: Context, name: str, findings: str) -> list[PublishedTurn]:
     options = context.question.options if sees else {}
     values = {"known": findings, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}
     if name == "follow_up":
-        values["number"] = str(whole(context, "queries", 3))
+        values["number"] = str(int_parameter(context, "queries", 3))
     return [
         {"role": message.role, "text": message.content}
         for message in context.prompts.render(f"i_medrag/{name}", context.stem.language, **values)

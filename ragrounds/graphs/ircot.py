@@ -26,10 +26,10 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within
-from ragrounds.graphs.documents import shown
+from ragrounds.graphs.documents import render_documents_for
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, joined, loop, sentences
-from ragrounds.graphs.state import Graph, Runtime, whole, word
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, word
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "ircot/reason")
@@ -52,7 +52,9 @@ def build() -> Graph:
 
 def over(state: State, context: Context) -> bool:
     sentences = state["sentences"]
-    return not sentences[-1] or bool(_ENDS.search(sentences[-1])) or len(sentences) >= whole(context, "steps", 10)
+    return (
+        not sentences[-1] or bool(_ENDS.search(sentences[-1])) or len(sentences) >= int_parameter(context, "steps", 10)
+    )
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
@@ -63,11 +65,11 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
         raise UserError(f"Unknown queries {queries!r}. Known: sentence, published.")
     if queries == "published":
         sentences = [sentence for sentence in sentences if not _INFERS.match(sentence) and not _SUM.search(sentence)]
-    query = written_query(context, sentences[-1]) if sentences else Query.of(context.stem)
+    query = written_query(context, sentences[-1]) if sentences else Query.from_stem(context.stem)
     if queries == "published":
         query = Query(" ".join(token for token in query.text.split() if token.casefold() not in _QUESTION_WORDS))
-    passages = await context.search(query, whole(context, "top_k", 6))
-    return {"passages": joined(state.get("passages", []), passages, whole(context, "passages", 15))}
+    passages = await context.search(query, int_parameter(context, "top_k", 6))
+    return {"passages": joined(state.get("passages", []), passages, int_parameter(context, "passages", 15))}
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
@@ -81,12 +83,12 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
             "ircot/reason", stem.language, question=stem.text, documents=documents, reasoning=so_far
         )
 
-    documents = shown(context, [context.passage(id) for id in state.get("passages", [])], prompt)
+    documents = render_documents_for(context, [context.passage(id) for id in state.get("passages", [])], prompt)
     reply = await asked_within(context, prompt(documents), len(before) + 1)
     sentence = next(iter(sentences(without_thought(reply.text))), "") if reply else ""
     if reply and not sentence:
         context.note("no_sentence", "the model wrote no further sentence; the reasoning ends here")
-    elif not _ENDS.search(sentence) and len(before) + 1 >= whole(context, "steps", 10):
+    elif not _ENDS.search(sentence) and len(before) + 1 >= int_parameter(context, "steps", 10):
         context.note("step_limit", f"all {len(before) + 1} sentences were written without an answer")
     return {"sentences": [sentence]}
 

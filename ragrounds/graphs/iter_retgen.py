@@ -17,7 +17,7 @@ from ragrounds.base.records import Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.shapes import answered, loop, read
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = ANSWERING
@@ -36,14 +36,14 @@ def build() -> Graph:
 
 
 def _over(state: State, context: Context) -> bool:
-    return state["rounds"] >= whole(context, "rounds", 2)
+    return state["rounds"] >= int_parameter(context, "rounds", 2)
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the last text and the question, at first for the question alone."""
     context, text = runtime.context, state.get("text", "")
-    query = Query(f"{written_query(context, text).text} {context.stem.text}") if text else Query.of(context.stem)
-    passages = await context.search(query, whole(context, "top_k", 5))
+    query = Query(f"{written_query(context, text).text} {context.stem.text}") if text else Query.from_stem(context.stem)
+    passages = await context.search(query, int_parameter(context, "top_k", 5))
     return {"passages": [passage.id for passage in passages], "rounds": state.get("rounds", 0) + 1}
 
 

@@ -28,7 +28,7 @@ from langgraph.runtime import get_runtime
 from ragrounds.base.contracts import Context, Tool
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.langchain_requests import call_arguments
 from ragrounds.graphs.langchain_turns import message_of, turns_of
 from ragrounds.graphs.model_text import written_query
@@ -127,7 +127,7 @@ class ContextModel(BaseChatModel):
         **kwargs: object,
     ) -> ChatResult:
         running = context()
-        return _result(messages, running.wait(self._asked(running, messages, stop, kwargs)))
+        return _result(messages, running.wait(self._reply(running, messages, stop, kwargs)))
 
     async def _agenerate(
         self,
@@ -136,9 +136,9 @@ class ContextModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: object,
     ) -> ChatResult:
-        return _result(messages, await self._asked(context(), messages, stop, kwargs))
+        return _result(messages, await self._reply(context(), messages, stop, kwargs))
 
-    async def _asked(
+    async def _reply(
         self, running: Context, messages: list[BaseMessage], stop: list[str] | None, arguments: Mapping[str, object]
     ) -> Reply:
         """Ask the attempt's model with the settings of this object and of the call. Those of the call win."""
@@ -168,7 +168,7 @@ async def _search(query: str) -> str:
     """Search from a coroutine of the running attempt."""
     running = context()
     passages = await running.search(written_query(running, query), _top_k(running))
-    return written(passages)
+    return render_documents(passages)
 
 
 def _search_and_wait(query: str) -> str:
@@ -205,7 +205,7 @@ def _tool(described: Tool) -> BaseTool:
     async def _use(**arguments: object) -> str:
         running = context()
         answer = await running.use(described.name, arguments, k=_top_k(running))
-        return answer.text or written(answer.passages)
+        return answer.text or render_documents(answer.passages)
 
     def _use_and_wait(**arguments: object) -> str:
         return context().wait(_use(**arguments))

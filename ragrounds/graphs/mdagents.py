@@ -22,7 +22,7 @@ from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import branch, read_object
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import experts, names, numbered, say
 
@@ -59,7 +59,7 @@ def build() -> Graph:
     return branch(
         State,
         assess,
-        judged=lambda state, context: state["complexity"],
+        choose_branch=lambda state, context: state["complexity"],
         ways={"low": [], "moderate": [recruit, opine, summarise, talk], "high": [assemble, meet]},
         answer=answer,
         more={
@@ -72,12 +72,12 @@ def build() -> Graph:
 
 def _opined(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a round of answers: the next round's report, or the final answer."""
-    return "summarise" if state["rounds"] <= whole(runtime.context, "rounds", 5) else "answer"
+    return "summarise" if state["rounds"] <= int_parameter(runtime.context, "rounds", 5) else "answer"
 
 
 def _talked(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a turn of messages: another turn, a new round of answers, or the final answer."""
-    if state["spoke"] and state["turns"] < whole(runtime.context, "turns", 5):
+    if state["spoke"] and state["turns"] < int_parameter(runtime.context, "turns", 5):
         return "talk"
     return "opine" if any(state["messages"]) else "answer"
 
@@ -92,7 +92,7 @@ async def assess(state: State, runtime: Runtime[Context]) -> State:
 
 async def recruit(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for a list of experts."""
-    context, expert_limit = runtime.context, whole(runtime.context, "experts", 5)
+    context, expert_limit = runtime.context, int_parameter(runtime.context, "experts", 5)
     return {
         "experts": experts(
             context, await say(context, "mdagents/recruit", "question", number=str(expert_limit)), expert_limit
@@ -133,8 +133,8 @@ async def talk(state: State, runtime: Runtime[Context]) -> State:
 
 async def assemble(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for a list of teams."""
-    context, member_limit = runtime.context, whole(runtime.context, "members", 3)
-    number = whole(context, "teams", 3)
+    context, member_limit = runtime.context, int_parameter(runtime.context, "members", 3)
+    number = int_parameter(context, "teams", 3)
     text = await say(context, "mdagents/assemble", "question", number=str(number), members=str(member_limit))
     listed = read_object(without_thought(text)).get("teams")
     teams = [

@@ -18,7 +18,7 @@ from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import experts, numbered, say
 
@@ -62,7 +62,7 @@ def _agreed(state: State, runtime: Runtime[Context]) -> str:
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a revision: another vote, or the answer if all votes are used."""
-    if state["votes"] < whole(runtime.context, "votes", 3):
+    if state["votes"] < int_parameter(runtime.context, "votes", 3):
         return "consult"
     runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")
     return "answer"
@@ -70,7 +70,7 @@ def _again(state: State, runtime: Runtime[Context]) -> str:
 
 async def gather(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for experts on the question."""
-    context, expert_limit = runtime.context, whole(runtime.context, "question_experts", 5)
+    context, expert_limit = runtime.context, int_parameter(runtime.context, "question_experts", 5)
     return {
         "askers": experts(
             context, await say(context, "medagents/experts", "stem", number=str(expert_limit)), expert_limit
@@ -80,7 +80,7 @@ async def gather(state: State, runtime: Runtime[Context]) -> State:
 
 async def gather_further(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for experts on the question's options."""
-    context, expert_limit = runtime.context, whole(runtime.context, "option_experts", 2, 0)
+    context, expert_limit = runtime.context, int_parameter(runtime.context, "option_experts", 2, 0)
     if not (context.question.options and expert_limit):
         return {"weighers": []}
     text = await say(context, "medagents/option_experts", "question", number=str(expert_limit))

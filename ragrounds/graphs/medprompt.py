@@ -37,7 +37,7 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, switch, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import letter, majority
 
@@ -75,7 +75,7 @@ def build() -> Graph:
 
 
 def _attempts(state: State, context: Context) -> list[State]:
-    votes = whole(context, "votes", 5) if context.question.options else 1
+    votes = int_parameter(context, "votes", 5) if context.question.options else 1
     return [{"shown": state["shown"], "number": number} for number in range(votes)]
 
 
@@ -89,7 +89,7 @@ async def recall(state: State, runtime: Runtime[Context]) -> State:
         for index, (example, vector) in enumerate(zip(solved, vectors, strict=True))
         if bool(example.options) == choice and (vector != query or words(example.question) != stem_words)
     ]
-    nearest = [solved[-index] for _, index in heapq.nlargest(whole(context, "examples", 5, 0), near)]
+    nearest = [solved[-index] for _, index in heapq.nlargest(int_parameter(context, "examples", 5, 0), near)]
     if not nearest:
         context.note("no_examples", "no solved question of this kind; none is shown")
     return {"nearest": [structs.asdict(example) for example in nearest]}

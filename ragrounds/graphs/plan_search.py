@@ -20,7 +20,7 @@ from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
 from ragrounds.graphs.shapes import answered, read, read_object, vote
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "plan_search/plan", "plan_search/digest")
@@ -54,13 +54,13 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 def _again(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a plan's searches: another plan, or the answer."""
-    over = not state["planned"] or state["rounds"] >= whole(runtime.context, "rounds", 1)
+    over = not state["planned"] or state["rounds"] >= int_parameter(runtime.context, "rounds", 1)
     return "answer" if over else "plan"
 
 
 async def plan(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for queries. Repeated queries are left out and noted."""
-    context, stem, query_limit = runtime.context, runtime.context.stem, whole(runtime.context, "queries", 4)
+    context, stem, query_limit = runtime.context, runtime.context.stem, int_parameter(runtime.context, "queries", 4)
 
     def prompt(findings: str) -> tuple[Message, ...]:
         """Render the prompt with the findings so far."""
@@ -89,7 +89,7 @@ async def plan(state: State, runtime: Runtime[Context]) -> State:
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Search for one query and ask the model for a digest of the passages."""
     context, query = runtime.context, state["query"]
-    passages = await context.search(written_query(context, query), whole(context, "top_k", 5))
+    passages = await context.search(written_query(context, query), int_parameter(context, "top_k", 5))
     text = await read(context, "plan_search/digest", passages, query=query) if passages else ""
     return {"findings": [{"query": query, "text": text or "(nothing found)"}]}
 

@@ -30,9 +30,9 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message, Query
 from ragrounds.base.specs import Spec, Value, parse
-from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, whole, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, int_parameter, word
 
 QueryPart = Literal["text", "document"]
 """Part of a query: the question's own text, or the text generated for it."""
@@ -124,12 +124,12 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _then(state: State, runtime: Runtime[Context]) -> str:
-    return "search" if whole(runtime.context, "documents", 0, least=0) else "__end__"
+    return "search" if int_parameter(runtime.context, "documents", 0, least=0) else "__end__"
 
 
 async def candidates(state: State, runtime: Runtime[Context]) -> State:
     """Find the passages that LameR shows the model."""
-    passages = await runtime.context.search(Query.of(runtime.context.stem), CANDIDATES)
+    passages = await runtime.context.search(Query.from_stem(runtime.context.stem), CANDIDATES)
     return {"candidates": [passage.id for passage in passages]}
 
 
@@ -148,7 +148,7 @@ async def generate(state: State, runtime: Runtime[Context]) -> State:
     passages = [context.passage(id) for id in state.get("candidates", [])]
     short = [replace(passage, text=_first_words(passage.text)) for passage in passages]
     fitting = fitted(context, short, prompt, role="querying") if short else ()
-    reply = await context.ask(prompt(written(fitting)), role="querying")
+    reply = await context.ask(prompt(render_documents(fitting)), role="querying")
     return {"document": without_thought(reply.text)}
 
 
@@ -165,7 +165,7 @@ async def combine(state: State, runtime: Runtime[Context]) -> State:
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the query. No node reads the passages."""
     query = Query(str(state.get("query")), tuple(state.get("dense", [])))
-    await runtime.context.search(query, whole(runtime.context, "documents", 0, least=0))
+    await runtime.context.search(query, int_parameter(runtime.context, "documents", 0, least=0))
     return {}
 
 

@@ -20,7 +20,7 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, by_rank, number
-from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole
+from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "crag/grade")
@@ -48,8 +48,8 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search with the rationale in every tool, and take equally many passages from each."""
-    context, k = runtime.context, whole(runtime.context, "top_k", 10)
-    query = Query(state["query"]) if state["query"] else Query.of(context.stem)
+    context, k = runtime.context, int_parameter(runtime.context, "top_k", 10)
+    query = Query(state["query"]) if state["query"] else Query.from_stem(context.stem)
     indices = range(max(1, len(crag.searching(context))))
     lists = [await crag.found_by(context, query, index) for index in indices]
     return {"passages": by_rank(lists, k)}

@@ -17,9 +17,9 @@ from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message
-from ragrounds.graphs.documents import beginnings, fitted, written
+from ragrounds.graphs.documents import beginnings, fitted, render_documents
 from ragrounds.graphs.model_text import ending, without_thought, written_query
-from ragrounds.graphs.state import Graph, Runtime, graph_of, whole, word
+from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter, word
 from ragrounds.models.faults import CallFailed
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
@@ -52,7 +52,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     query = written_query(context, state.get("query") or "", raw=word(context, "queries", "closed") == "as_is")
     try:
-        passages = await context.search(query, whole(context, "top_k", 10))
+        passages = await context.search(query, int_parameter(context, "top_k", 10))
     except CallFailed as failed:
         if word(context, "failed_search", "fails") != "empty":
             raise
@@ -80,9 +80,9 @@ async def read(state: State, runtime: Runtime[Context]) -> State:
     before = (
         ending(context, state.get("reasoning", ""), None if room is None else room // 2, role="reading") or "(none)"
     )
-    short = beginnings(passages, whole(context, "document_characters", 3000, least=0))
+    short = beginnings(passages, int_parameter(context, "document_characters", 3000, least=0))
     fitting = fitted(context, short, lambda documents: prompt(documents, before), role="reading")
-    reply = await context.ask(prompt(written(fitting), before), role="reading")
+    reply = await context.ask(prompt(render_documents(fitting), before), role="reading")
     return {"reading": reply.text}
 
 

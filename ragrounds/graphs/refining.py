@@ -30,7 +30,7 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message, Passage
 from ragrounds.base.specs import Spec, Value, check_known, parse
-from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import read_object, sentences
 from ragrounds.tools.index.analysers import analyser
@@ -183,7 +183,7 @@ async def _with_notes(context: Context, query: str, passages: Sequence[Passage])
     fitting = fitted(context, passages, prompt, role="refining")
     if not fitting:
         return ()
-    reply = without_thought((await context.ask(prompt(written(fitting)), role="refining")).text)
+    reply = without_thought((await context.ask(prompt(render_documents(fitting)), role="refining")).text)
     notes = read_object(reply).get("notes")
     if not isinstance(notes, list):
         context.note("unreadable_notes", "no notes can be read; the passages stay as they are")

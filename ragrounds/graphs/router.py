@@ -67,7 +67,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             for arm, start in enumerate(self.intercepts)
         ]
 
-    def chosen(self, chances: Sequence[float], worth: float) -> int:
+    def choose_agent(self, chances: Sequence[float], worth: float) -> int:
         """Return the agent of the highest chance.
 
         If right answers have a worth, its price in right answers is subtracted.
@@ -96,7 +96,7 @@ async def route(state: State, runtime: Runtime[Context]) -> State:
         raise UserError(f"The policy is of {len(policy.arms)} agents, and arms names {len(arms)}.")
     worth = number(context, "worth", 0.0)
     chances = policy.chances(context.question)
-    arm = policy.chosen(chances, worth)
+    arm = policy.choose_agent(chances, worth)
     context.note("routed", f"{arms[arm]}: " + ", ".join(f"{chance:.3f}" for chance in chances))
     return {"arm": arm}
 

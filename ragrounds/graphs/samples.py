@@ -10,7 +10,7 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Attempted, Context
-from ragrounds.graphs.state import Runtime, State, whole
+from ragrounds.graphs.state import Runtime, State, int_parameter
 
 
 class Samples(State, total=False):
@@ -44,7 +44,7 @@ async def sample(runtime: Runtime[Context], state: Samples, parameter: str, *, l
 
 def attempts(state: Samples, context: Context) -> list[Samples]:
     """Return a state for each of `samples` attempts."""
-    return epochs(context, whole(context, "samples", 5))
+    return epochs(context, int_parameter(context, "samples", 5))
 
 
 async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
@@ -52,11 +52,11 @@ async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
     return await sample(runtime, state, "of")
 
 
-def most_frequent(drawn: Sequence[Attempted]) -> tuple[Attempted, int]:
+def most_frequent(samples: Sequence[Attempted]) -> tuple[Attempted, int]:
     """Return the first sample of the most frequent answer, and that answer's count.
 
     Of equally frequent answers the earlier wins. An unreadable answer does not vote.
     """
-    votes = Counter(sample.read for sample in drawn if sample.read)
+    votes = Counter(sample.read for sample in samples if sample.read)
     winner, count = votes.most_common(1)[0] if votes else ("", 0)
-    return next(sample for sample in drawn if sample.read == winner or not votes), count
+    return next(sample for sample in samples if sample.read == winner or not votes), count

@@ -26,9 +26,9 @@ from ragrounds.graphs import reason_in_documents
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
-from ragrounds.graphs.documents import beginnings, written
+from ragrounds.graphs.documents import beginnings, render_documents
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
-from ragrounds.graphs.state import Graph, Runtime, Ways, graph_of, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, Ways, graph_of, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (
@@ -93,7 +93,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
         return "answer"
     exact = word(context, "same_query", "folded") == "exact"
     again = query in searched if exact else repeated(query, searched)
-    spent = len(searched) >= whole(context, "search_limit", 10, least=0)
+    spent = len(searched) >= int_parameter(context, "search_limit", 10, least=0)
     if spent and (not again or switch(context, "limit_first", False)):
         return "deny"
     if again:
@@ -103,7 +103,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 def _last_turn(state: State, context: Context) -> bool:
     """Return True if all turns are used."""
-    return state["turns"] >= whole(context, "turns", 15)
+    return state["turns"] >= int_parameter(context, "turns", 15)
 
 
 def _go_on(state: State, runtime: Runtime[Context]) -> str:
@@ -118,7 +118,7 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
     """Continue the reasoning up to the next search, or to its end."""
     context, parts = runtime.context, state.get("parts", [])
     stem, turn = context.stem, state.get("turns", 0) + 1
-    limit = whole(context, "search_limit", 10, least=0)
+    limit = int_parameter(context, "search_limit", 10, least=0)
     prompt = context.prompts.render("search_o1/reason", stem.language, question=stem.text, limit=str(limit))
     messages, prefix = resumed(context, prompt, parts, lambda part: _part_text(context, part))
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=(ASKED,))
@@ -132,7 +132,7 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
         query = query if text_so_far(context, [*parts, *new]).rstrip().endswith(ASKED) else None
     else:
         query = _query(context, text)
-    if query is not None and turn >= whole(context, "turns", 15):
+    if query is not None and turn >= int_parameter(context, "turns", 15):
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
     changes: State = {"parts": new, "turns": turn, "query": query}
     if query is not None and switch(context, "reading", True):
@@ -219,7 +219,7 @@ def _part_text(context: Context, part: Part) -> str:
         return part["text"]
     if "passages" in part:
         passages = [context.passage(id) for id in part["passages"]]
-        text = written(beginnings(passages, whole(context, "document_characters", 3000, least=0)))
+        text = render_documents(beginnings(passages, int_parameter(context, "document_characters", 3000, least=0)))
     else:
         text = part["text"]
     if part.get("notice") and word(context, "notices", "paragraphs") == "lines":

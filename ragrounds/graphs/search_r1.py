@@ -27,9 +27,9 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import boxed, written_query
-from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 
 
@@ -77,7 +77,7 @@ def build() -> Graph:
 def _next(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a chunk: a search, a correction, or the answer."""
     # The turn after the last one has search off: whatever it wrote, the answer follows.
-    if state["action"] in ("answer", "none") or state["turns"] > whole(runtime.context, "turns", 4):
+    if state["action"] in ("answer", "none") or state["turns"] > int_parameter(runtime.context, "turns", 4):
         return "answer"
     if state["action"] == "search":
         return "search"
@@ -106,7 +106,7 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
     action, content = first_action(text, form)
     if match and stops and text[match.end() :].strip():
         context.note("extra_text", "what followed the first action was left out")
-    if action != "answer" and turn > whole(context, "turns", 4):
+    if action != "answer" and turn > int_parameter(context, "turns", 4):
         context.note("turn_limit", f"turn {turn}, the last one, gave no answer")
     return {
         "parts": [{"by": "model", "text": text[: match.end()] if match and stops else text}],
@@ -149,7 +149,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     raw = word(context, "query_text", "plain") == "raw"
     query = written_query(context, state["content"], raw=raw)
-    passages = await context.search(query, whole(context, "top_k", 3), empty=raw)
+    passages = await context.search(query, int_parameter(context, "top_k", 3), empty=raw)
     return {"parts": [{"by": "search", "passages": [passage.id for passage in passages]}]}
 
 
@@ -182,10 +182,10 @@ def _part_text(context: Context, part: Part) -> str:
         return part["text"]
     if "passages" not in part:
         return f"\n{part['text']}\n"
-    form, room = word(context, "document_format", "plain"), whole(context, "observation_tokens", 500)
+    form, room = word(context, "document_format", "plain"), int_parameter(context, "observation_tokens", 500)
     (begin, end), template = _format(context).found, _format(context).document
     passages = [context.passage(id) for id in part["passages"]]
-    documents = written(passages, form)
+    documents = render_documents(passages, form)
     if template and passages and form == "plain":
         numbered = enumerate(passages, 1)
         documents = "".join(

@@ -23,10 +23,10 @@ from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.shapes import loop, read
-from ragrounds.graphs.state import Graph, Runtime, switch, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_ask/ask", "self_ask/conclude")
@@ -50,7 +50,7 @@ def build() -> Graph:
 
 def _over(state: State, context: Context) -> bool:
     # Over the limit once more: `look_up` then asks the model to conclude.
-    return not state["query"] or state.get("follow_ups", 0) > whole(context, "follow_ups", 5, least=0)
+    return not state["query"] or state.get("follow_ups", 0) > int_parameter(context, "follow_ups", 5, least=0)
 
 
 async def ask(state: State, runtime: Runtime[Context]) -> State:
@@ -72,12 +72,12 @@ async def ask(state: State, runtime: Runtime[Context]) -> State:
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Search for the follow-up question and insert its answer. Over the limit, ask for the conclusion."""
     context, stem, count = runtime.context, runtime.context.stem, state.get("follow_ups", 0) + 1
-    if count > whole(context, "follow_ups", 5, least=0):
+    if count > int_parameter(context, "follow_ups", 5, least=0):
         context.note("search_limit", f"all {count - 1} follow-up questions were used: {state['query'][:200]}")
         instruction = context.prompts.text("self_ask/conclude", stem.language)
         return {"parts": [{"by": "search", "text": f"{instruction}\n"}], "follow_ups": count}
     query = written_query(context, state["query"])
-    passages = await context.search(query, whole(context, "top_k", 3))
+    passages = await context.search(query, int_parameter(context, "top_k", 3))
     part: Part = {"by": "search", "passages": [passage.id for passage in passages]}
     if not passages:
         part = {"by": "search", "text": ""}
@@ -104,5 +104,5 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 def _part_text(context: Context, part: Part) -> str:
     """Return a part as it is written into the text."""
     if "passages" in part:
-        return f"\n{written([context.passage(id) for id in part['passages']])}\n"
+        return f"\n{render_documents([context.passage(id) for id in part['passages']])}\n"
     return part["text"] if part["by"] == "model" else f" {part['text']}"

@@ -33,10 +33,10 @@ from ragrounds.base.records import Message, Query, Reply
 from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, resumed
-from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import concluded, number, vote
-from ragrounds.graphs.state import Graph, Runtime, whole, word
+from ragrounds.graphs.state import Graph, Runtime, int_parameter, word
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_rag/decide", "self_rag/write")
@@ -81,7 +81,7 @@ def _attempts(state: State, context: Context) -> list[State]:
 def _again(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a choice: another search if the part asks for it and parts are left, else the answer."""
     segments = state["kept"]
-    more = segments[-1].endswith("[Retrieval]") and len(segments) < whole(runtime.context, "segments", 1)
+    more = segments[-1].endswith("[Retrieval]") and len(segments) < int_parameter(runtime.context, "segments", 1)
     return "retrieve" if more else "answer"
 
 
@@ -95,7 +95,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needs_search(context))):
         return {"passages": []}
     query = Query(f"{context.stem.text} {written_query(context, plain(segments[-1])).text}") if segments else None
-    passages = await context.search(query or Query.of(context.stem), whole(context, "top_k", 5))
+    passages = await context.search(query or Query.from_stem(context.stem), int_parameter(context, "top_k", 5))
     return {"passages": [passage.id for passage in passages]}
 
 
@@ -134,7 +134,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
         messages, prefix = resumed(context, _instruction(context), [part], lambda part: part["text"])
         reply = await context.ask(messages, prefix=prefix, logprobs=_TOP)
     else:
-        reply = await context.ask(prompt(written(passages)))
+        reply = await context.ask(prompt(render_documents(passages)))
     score = sum(number(context, name, 1.0) * mark(reply, family) for name, family in _WEIGHED.items())
     if reply.logprobs:
         score += math.exp(sum(token.logprob for token in reply.logprobs) / len(reply.logprobs))

@@ -17,7 +17,7 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import answer_prompt, conclude_prompt
-from ragrounds.graphs.documents import fitted, shown
+from ragrounds.graphs.documents import fitted, render_documents_for
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.state import START, Graph, Runtime, State, Ways, graph_of
 
@@ -50,7 +50,7 @@ def loop(
 def branch(
     state: type,
     *before: Node,
-    judged: Callable[[Any, Context], str],
+    choose_branch: Callable[[Any, Context], str],
     ways: Mapping[str, Sequence[Node]],
     answer: Node,
     more: Ways | None = None,
@@ -68,7 +68,7 @@ def branch(
     chains = {way: [node.__name__ for node in (*nodes, answer)] for way, nodes in ways.items()}
 
     def decided(state: Any, runtime: Runtime[Context]) -> str:
-        return chains[judged(state, runtime.context)][0]
+        return chains[choose_branch(state, runtime.context)][0]
 
     onward: dict[str, Any] = {first: second for chain in chains.values() for first, second in itertools.pairwise(chain)}
     onward[before[-1].__name__] = decided, sorted({chain[0] for chain in chains.values()})
@@ -103,7 +103,7 @@ def vote(
 
 async def searched(context: Context, k: int) -> list[str]:
     """Return the ids of the passages that the question's stem finds."""
-    return [passage.id for passage in await context.search(Query.of(context.stem), k)]
+    return [passage.id for passage in await context.search(Query.from_stem(context.stem), k)]
 
 
 async def read(
@@ -118,7 +118,7 @@ async def read(
     fitting = (
         passages if role == "answering" else fitted(context, passages, prompt, role=role)
     )  # the windows of two models may differ
-    reply = await context.ask(prompt(shown(context, fitting, prompt)), role=role)
+    reply = await context.ask(prompt(render_documents_for(context, fitting, prompt)), role=role)
     return without_thought(reply.text)
 
 
@@ -127,7 +127,7 @@ async def answered(context: Context, documents: Sequence[Passage] | str) -> Stat
     if isinstance(documents, str):
         documents = ending(context, documents or "(none)", context.room(answer_prompt(context, "")))
     else:
-        documents = shown(context, documents, lambda documents: answer_prompt(context, documents))
+        documents = render_documents_for(context, documents, lambda documents: answer_prompt(context, documents))
     return {"answer": (await context.ask(answer_prompt(context, documents))).text}
 
 
@@ -142,15 +142,15 @@ async def concluded(context: Context, parts: Sequence[str]) -> State:
     return {"answer": (await context.ask(conclude_prompt(context, text, parts[-1]))).text}
 
 
-def by_rank(found: Sequence[Sequence[str]], most: int) -> list[str]:
+def by_rank(rankings: Sequence[Sequence[str]], limit: int) -> list[str]:
     """Merge lists of ids rank by rank, each id once, at most `most` of them."""
-    ids = itertools.chain.from_iterable(itertools.zip_longest(*found))
-    return list(dict.fromkeys(id for id in ids if id))[:most]
+    ids = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
+    return list(dict.fromkeys(id for id in ids if id))[:limit]
 
 
-def joined(before: Sequence[str], found: Iterable[Passage], most: int | None = None) -> list[str]:
+def joined(before: Sequence[str], passages: Iterable[Passage], limit: int | None = None) -> list[str]:
     """Return ids of passages, each once, in the order in which they were found, at most `most` of them."""
-    return list(dict.fromkeys([*before, *(passage.id for passage in found)]))[:most]
+    return list(dict.fromkeys([*before, *(passage.id for passage in passages)]))[:limit]
 
 
 _SENTENCE = re.compile(

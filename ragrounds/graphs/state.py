@@ -77,7 +77,7 @@ class State(TypedDict, total=False):
     """Letter of the option in a final text of the strategy's own form. Every scorer of choices uses it."""
 
 
-def whole(context: Context, name: str, default: int, least: int = 1) -> int:
+def int_parameter(context: Context, name: str, default: int, least: int = 1) -> int:
     """Return a parameter that is a whole number of at least `least`.
 
     Raises:

@@ -25,7 +25,7 @@ from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import ending, folded, without_thought
 from ragrounds.graphs.shapes import answered, read, read_object, searched, vote
-from ragrounds.graphs.state import Graph, Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, *(f"sure/{name}" for name in ("candidates", "summarise", "validate", "rank")))
@@ -58,12 +58,12 @@ def _attempts(state: State, context: Context) -> list[State]:
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question's stem."""
-    return {"passages": await searched(runtime.context, whole(runtime.context, "top_k", 10))}
+    return {"passages": await searched(runtime.context, int_parameter(runtime.context, "top_k", 10))}
 
 
 async def propose(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for candidates for the answer."""
-    context, limit = runtime.context, whole(runtime.context, "candidates", 2)
+    context, limit = runtime.context, int_parameter(runtime.context, "candidates", 2)
     passages = [context.passage(id) for id in state["passages"]]
     reply = await read(context, "sure/candidates", passages, number=str(limit))
     listed = read_object(reply).get("candidates")

@@ -25,9 +25,9 @@ from ragrounds.base.records import Message, Passage, ToolCall
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
 from ragrounds.graphs.continuation import asked_within
-from ragrounds.graphs.documents import beginnings, written
+from ragrounds.graphs.documents import beginnings, render_documents
 from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.state import Graph, Runtime, graph_of, whole
+from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (
@@ -83,7 +83,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
     """Return the node after a turn: the calls that it requested, or the answer."""
     if state.get("full") or not state["conversation"][-1].get("wishes"):
         return "answer"
-    return "answer" if state["turns"] >= whole(runtime.context, "turns", 10) else "search"
+    return "answer" if state["turns"] >= int_parameter(runtime.context, "turns", 10) else "search"
 
 
 async def think(state: State, runtime: Runtime[Context]) -> State:
@@ -97,7 +97,7 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
         {"id": f"call_{turn}_{number}", "name": call.name, "arguments": call.arguments}
         for number, call in enumerate(reply.calls, 1)
     ]
-    if wishes and turn >= whole(context, "turns", 10):
+    if wishes and turn >= int_parameter(context, "turns", 10):
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
     return {"conversation": [{"said": reply.text, "wishes": wishes}], "turns": turn}
 
@@ -105,7 +105,7 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Carry out the calls that the last turn requested, up to the limit."""
     context, done = runtime.context, state.get("searches", 0)
-    language, limit = context.stem.language, whole(context, "search_limit", 10, least=0)
+    language, limit = context.stem.language, int_parameter(context, "search_limit", 10, least=0)
     turns: list[Turn] = []
     for wish in state["conversation"][-1]["wishes"]:
         arguments = _parsed_arguments(context, wish)
@@ -143,7 +143,7 @@ def _parsed_arguments(context: Context, wish: Wish) -> dict[str, object] | None:
 
 async def _carry_out(context: Context, wish: Wish, arguments: dict[str, object]) -> Turn:
     """Carry out a call."""
-    query, k = arguments.get("query"), whole(context, "top_k", 5)
+    query, k = arguments.get("query"), int_parameter(context, "top_k", 5)
     if isinstance(query, str):
         search_query = written_query(context, query)
         if not context.tools:
@@ -193,8 +193,8 @@ def _result(context: Context, turn: Turn) -> str:
     if "passages" not in turn:
         return turn["notice"]
     passages = [context.passage(id) for id in turn["passages"]]
-    excerpts = beginnings(passages, whole(context, "document_characters", 3000, least=0))
-    return _with_ids(excerpts) if context.tools else written(excerpts)
+    excerpts = beginnings(passages, int_parameter(context, "document_characters", 3000, least=0))
+    return _with_ids(excerpts) if context.tools else render_documents(excerpts)
 
 
 def _with_ids(passages: Sequence[Passage]) -> str:

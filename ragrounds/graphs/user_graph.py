@@ -44,7 +44,7 @@ searches=True)``.
 """
 
 
-def about(made: object) -> About:
+def about(target: object) -> About:
     """Return the description of an object by ``@agent(…)``, or the defaults."""
-    details = getattr(made, _MARK, None)
+    details = getattr(target, _MARK, None)
     return details if isinstance(details, About) else About()

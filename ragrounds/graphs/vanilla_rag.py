@@ -16,7 +16,7 @@ from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import answer_text
 from ragrounds.graphs.shapes import answered
-from ragrounds.graphs.state import START, Graph, Runtime, graph_of, whole, word
+from ragrounds.graphs.state import START, Graph, Runtime, graph_of, int_parameter, word
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
@@ -48,8 +48,8 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     generated = state.get("query")
     # `query_generation` may have run before. Without it the state has no query.
-    query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
-    k = whole(context, "top_k", 32, least=0)
+    query = Query.from_stem(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
+    k = int_parameter(context, "top_k", 32, least=0)
     passages = await context.search(query, k) if k else ()
     return {"passages": [passage.id for passage in passages]}
 

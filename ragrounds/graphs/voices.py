@@ -83,15 +83,15 @@ def numbered(texts: Sequence[str], names: Sequence[str] = ()) -> str:
     return "\n\n".join(f"[{name}] {without_thought(text)}" for name, text in zip(labels, texts, strict=True))
 
 
-def names(given: object, most: int) -> list[str]:
+def names(value: object, limit: int) -> list[str]:
     """Return the names in a list that a model wrote, each once."""
-    texts = [wellformed(name) for name in given if isinstance(name, str)] if isinstance(given, list) else []
-    return list(dict.fromkeys(name for text in texts if (name := " ".join(text.split())[:200])))[:most]
+    texts = [wellformed(name) for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    return list(dict.fromkeys(name for text in texts if (name := " ".join(text.split())[:200])))[:limit]
 
 
-def experts(context: Context, text: str, most: int) -> list[str]:
+def experts(context: Context, text: str, limit: int) -> list[str]:
     """Return the experts in a model's JSON. If none can be read, add a note and return general medicine."""
-    specialists = names(read_object(without_thought(text)).get("experts"), most)
+    specialists = names(read_object(without_thought(text)).get("experts"), limit)
     if not specialists:
         context.note("no_experts", "no expert could be read; one of general medicine is asked")
     return specialists or ["general medicine"]

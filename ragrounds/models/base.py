@@ -57,7 +57,7 @@ class ProviderModel:
     def price(self, reply: Reply) -> float | None:
         """Return the dollars of a reply; ``None`` if unknown."""
         if self._price is not None:
-            return self._price.of(reply.usage, reply.busy)
+            return self._price.dollars(reply.usage, reply.busy)
         if reply.usage is None or self._listed is None:
             return None
         return listed_price(self._listed, self._options.model, reply.usage)

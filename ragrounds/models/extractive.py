@@ -75,7 +75,7 @@ class ExtractiveBaseline:
 
     def price(self, reply: Reply) -> float | None:
         """Return 0 dollars."""
-        return FREE.of(reply.usage or Usage())
+        return FREE.dollars(reply.usage or Usage())
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         """Return the best supported option as JSON; for a long question, the best sentences of its passages.
@@ -87,12 +87,12 @@ class ExtractiveBaseline:
         refuse_arguments(request, SPEC, ARGUMENTS)
         task = _read(request.messages[-1].content)
         if task.options:
-            letter, why = _choose(task)
-            text = json.dumps({"step_by_step_thinking": why, "answer_choice": letter}, ensure_ascii=False)
+            letter, reason = _choose(task)
+            text = json.dumps({"step_by_step_thinking": reason, "answer_choice": letter}, ensure_ascii=False)
         else:
             text = _extract(task)
-        given = sum(tokens.count(message.content) for message in request.messages)
-        return Reply(text=text, usage=Usage(input=given, output=tokens.count(text)), model=SPEC)
+        prompt_tokens = sum(tokens.count(message.content) for message in request.messages)
+        return Reply(text=text, usage=Usage(input=prompt_tokens, output=tokens.count(text)), model=SPEC)
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
@@ -118,41 +118,41 @@ def _read(prompt: str) -> _Task:
 def _choose(task: _Task) -> tuple[str, str]:
     letters = list(task.options)
     # The fallback depends on the question alone: it is the same on every machine, and no letter is favoured.
-    drawn = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
+    fallback_letter = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
     if not task.documents:
         return (
-            drawn,
+            fallback_letter,
             "No passages were given; this baseline knows nothing by itself, so the letter is chosen at random.",
         )
     sentences = [s for document in task.documents for s in _SENTENCE.split(document)]
     weight = _weights(sentences)
-    asked = _terms(task.question)
+    question_terms = _terms(task.question)
     if {text.lower() for text in task.options.values()} <= {"yes", "no", "maybe"}:
-        return _judge(task, sentences, weight, asked)
-    scores = {letter: _support(text, task.documents, weight, asked) for letter, text in task.options.items()}
+        return _judge(task, sentences, weight, question_terms)
+    scores = {letter: _support(text, task.documents, weight, question_terms) for letter, text in task.options.items()}
     pick = max(letters, key=lambda letter: scores[letter][0])
     if scores[pick][0] <= 0:
-        return drawn, "No passage supports any option, so the letter is chosen at random."
+        return fallback_letter, "No passage supports any option, so the letter is chosen at random."
     return pick, f"Best supported by: {scores[pick][1]}"
 
 
 def _support(
-    option: str, documents: Sequence[str], weight: dict[str, float], asked: frozenset[str]
+    option: str, documents: Sequence[str], weight: dict[str, float], question_terms: frozenset[str]
 ) -> tuple[float, str]:
     """Return how well the best pair of adjacent sentences covers the option and the question, and that pair."""
-    own = _terms(option) - asked or _terms(option)
+    option_terms = _terms(option) - question_terms or _terms(option)
     # Exact sums: a set's order differs between processes, and the last bit of a sum decides between equal options.
-    whole_option = math.fsum(weight.get(term, _RARE) for term in own) or 1.0
-    whole_asked = math.fsum(weight.get(term, 0.0) for term in asked) or 1.0
+    whole_option = math.fsum(weight.get(term, _RARE) for term in option_terms) or 1.0
+    whole_asked = math.fsum(weight.get(term, 0.0) for term in question_terms) or 1.0
     best, where = 0.0, ""
     for rank, document in enumerate(documents):
         sentences = _SENTENCE.split(document)
-        context = _share(asked, _terms(document), weight) / whole_asked
+        context = _share(question_terms, _terms(document), weight) / whole_asked
         for start in range(len(sentences)):
             window = " ".join(sentences[start : start + 2])
-            found = _terms(window)
-            covered = _share(own, found, weight) / whole_option
-            near = _share(asked, found, weight) / whole_asked
+            window_terms = _terms(window)
+            covered = _share(option_terms, window_terms, weight) / whole_option
+            near = _share(question_terms, window_terms, weight) / whole_asked
             score = covered * (0.2 + near + context) / (1 + 0.02 * rank)
             if score > best:
                 best, where = score, window
@@ -163,30 +163,32 @@ _RARE = 3.0
 """Weight of an option's term that no passage holds: it counts against the option."""
 
 
-def _judge(task: _Task, sentences: Sequence[str], weight: dict[str, float], asked: frozenset[str]) -> tuple[str, str]:
+def _judge(
+    task: _Task, sentences: Sequence[str], weight: dict[str, float], question_terms: frozenset[str]
+) -> tuple[str, str]:
     """Answer yes, no or maybe by the cue words of the sentence that is nearest to the question."""
     letters = {text.lower(): letter for letter, text in task.options.items()}
-    best = max(sentences, key=lambda sentence: _share(asked, _terms(sentence), weight), default="")
+    best = max(sentences, key=lambda sentence: _share(question_terms, _terms(sentence), weight), default="")
     words = set(_TERM.findall(best.lower()))
-    said = "maybe" if words & _DOUBTFUL and "maybe" in letters else "no" if words & _NEGATIVE else "yes"
-    return letters.get(said, next(iter(task.options))), f"The nearest sentence reads as {said!r}: {best}"
+    verdict = "maybe" if words & _DOUBTFUL and "maybe" in letters else "no" if words & _NEGATIVE else "yes"
+    return letters.get(verdict, next(iter(task.options))), f"The nearest sentence reads as {verdict!r}: {best}"
 
 
 def _extract(task: _Task) -> str:
     if not task.documents:
         return "No passages were given, and this baseline knows nothing by itself."
     sentences = [(s, rank) for rank, document in enumerate(task.documents) for s in _SENTENCE.split(document)]
-    weight, asked = _weights([s for s, _ in sentences]), _terms(task.question)
-    context = [_share(asked, _terms(document), weight) for document in task.documents]
+    weight, question_terms = _weights([s for s, _ in sentences]), _terms(task.question)
+    context = [_share(question_terms, _terms(document), weight) for document in task.documents]
     order = sorted(
         range(len(sentences)),
-        key=lambda i: -(_share(asked, _terms(sentences[i][0]), weight) + context[sentences[i][1]]),
+        key=lambda i: -(_share(question_terms, _terms(sentences[i][0]), weight) + context[sentences[i][1]]),
     )
     return " ".join(sentences[i][0] for i in sorted(order[:4]))
 
 
-def _share(wanted: frozenset[str], found: frozenset[str], weight: dict[str, float]) -> float:
-    return math.fsum(weight.get(term, 0.0) for term in wanted & found)
+def _share(terms: frozenset[str], other_terms: frozenset[str], weight: dict[str, float]) -> float:
+    return math.fsum(weight.get(term, 0.0) for term in terms & other_terms)
 
 
 def _weights(sentences: Sequence[str]) -> dict[str, float]:

@@ -84,14 +84,14 @@ class TooLong(Struct, frozen=True):
     limit: int | None
     """Tokens that the model accepts."""
 
-    def failed(self, said: str) -> CallFailed:
+    def failed(self, message: str) -> CallFailed:
         """Return the failed call, with both figures first in its message."""
         size = f"{self.size:,} tokens" if self.size is not None else "a size that the server does not report"
         limit = f"{self.limit:,}" if self.limit is not None else "not given"
-        return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said} {_SHORTER}")
+        return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {message} {_SHORTER}")
 
 
-def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> TooLong | None:
+def too_long(code: str, message: str, fields: dict[str, object] | None = None) -> TooLong | None:
     """Return the figures of an error about a prompt's length; ``None`` if the error is about something else.
 
     Args:
@@ -99,13 +99,13 @@ def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> T
         said: the error's message.
         fields: the error's other fields: llama.cpp has fields for the figures.
     """
-    if code not in _CODES and not _ABOUT.search(said):
+    if code not in _CODES and not _ABOUT.search(message):
         return None
     fields = fields or {}
     size, limit = fields.get("n_prompt_tokens"), fields.get("n_ctx")
     return TooLong(
-        size if isinstance(size, int) else _first(_SIZES, said),
-        limit if isinstance(limit, int) else _first(_LIMITS, said),
+        size if isinstance(size, int) else _first(_SIZES, message),
+        limit if isinstance(limit, int) else _first(_LIMITS, message),
     )
 
 

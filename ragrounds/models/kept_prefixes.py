@@ -32,14 +32,14 @@ class KeptPrefixes:
     number that lost something after that is tried again after four times as many rounds as the last time.
     """
 
-    def __init__(self, places: ResizableSemaphore, models: Iterable[str] = ()) -> None:
-        self._slots, self._max_count = places, places.count
+    def __init__(self, semaphore: ResizableSemaphore, models: Iterable[str] = ()) -> None:
+        self._slots, self._max_count = semaphore, semaphore.count
         self._starting = any(model.startswith(f"{VLLM}:") for model in models)
         self._searching = self._starting
         if self._starting:
-            places.resize(min(_START, self._max_count))
+            semaphore.resize(min(_START, self._max_count))
         self.reported = False  # True once a server reported cached tokens
-        self._kept = self._lost = self._clean = self._rounds_to_wait = self._round = 0
+        self._kept_count = self._lost = self._clean = self._rounds_to_wait = self._round = 0
 
     @property
     def round(self) -> int:
@@ -51,7 +51,7 @@ class KeptPrefixes:
         if self._starting and self._slots.count < self._max_count:
             self._slots.resize(self._slots.count + 1)
 
-    def observe(self, kept: bool, calling: int) -> None:
+    def observe(self, was_kept: bool, calling: int) -> None:
         """Count a call whose beginning was computed in this round.
 
         If few calls are in flight, attempts are busy with something else, and fewer would leave the server idle.
@@ -61,23 +61,23 @@ class KeptPrefixes:
             calling: number of calls in flight.
         """
         count = self._slots.count
-        if not self._searching or (self._slots.taken < count if kept else 2 * calling < count):
+        if not self._searching or (self._slots.taken < count if was_kept else 2 * calling < count):
             return
-        self._kept, self._lost = self._kept + kept, self._lost + (not kept)
-        if self._lost > max(2, self._kept // 20):
+        self._kept_count, self._lost = self._kept_count + was_kept, self._lost + (not was_kept)
+        if self._lost > max(2, self._kept_count // 20):
             less = max(1, count // 8) if self._rounds_to_wait else count - count // 2
             self._starting, self._clean, self._rounds_to_wait = False, 0, 4 * self._rounds_to_wait
             self._searching = count - less >= _LEAST  # if not even a few fit, their number is not the cause
             self._change(count - less if self._searching else self._max_count)
-        elif self._starting and self._kept % 4 == 0:
+        elif self._starting and self._kept_count % 4 == 0:
             self.ended()
-        elif self._kept >= 2 * count:
+        elif self._kept_count >= 2 * count:
             self._clean, self._rounds_to_wait = self._clean + 1, max(1, self._rounds_to_wait)
             more = not self._starting and self._clean >= self._rounds_to_wait and count < self._max_count
             self._change(count + more)
 
     def _change(self, count: int) -> None:
-        self._kept = self._lost = 0
+        self._kept_count = self._lost = 0
         if count != self._slots.count:
             self._clean, self._round = 0, self._round + 1
             self._slots.resize(count)
@@ -86,14 +86,14 @@ class KeptPrefixes:
 class AskedPrompts:
     """Last prompts of one attempt, by model."""
 
-    def __init__(self, kept: KeptPrefixes) -> None:
-        self._kept = kept
+    def __init__(self, prefixes: KeptPrefixes) -> None:
+        self._prefixes = prefixes
         self._recent: deque[tuple[str, str, int]] = deque(maxlen=_LAST)
 
     def answered(self, who: str, prompt: str, usage: Usage, calling: int) -> None:
         """Record a prompt and the part of it that the server had cached, for :meth:`KeptPrefixes.observe`."""
-        self._kept.reported |= usage.cached > 0
-        current_round, shared = self._kept.round, 0
+        self._prefixes.reported |= usage.cached > 0
+        current_round, shared = self._prefixes.round, 0
         for model, text, prompt_round in self._recent:
             if (
                 model == who
@@ -103,8 +103,8 @@ class AskedPrompts:
                 shared = max(shared, len(part))
         self._recent.append((who, prompt, current_round))
         expected = usage.input * shared / max(1, len(prompt))
-        if expected >= _SHORT and self._kept.reported:
-            self._kept.observe(usage.cached >= 0.8 * expected, calling)
+        if expected >= _SHORT and self._prefixes.reported:
+            self._prefixes.observe(usage.cached >= 0.8 * expected, calling)
 
 
 ASKED: ContextVar[AskedPrompts | None] = ContextVar("asked", default=None)

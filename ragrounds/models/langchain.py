@@ -81,17 +81,17 @@ def read_message(message: AIMessage) -> Reply:
     return noted(reply, [note])
 
 
-def read_usage(given: Mapping[str, object] | None) -> tuple[Usage | None, str]:
+def read_usage(usage_metadata: Mapping[str, object] | None) -> tuple[Usage | None, str]:
     """Return the tokens of a message's ``usage_metadata``, and a note.
 
     The usage is ``None`` if the provider gave no count, or an impossible one.
     """
-    if given is None:
+    if usage_metadata is None:
         return None, ""
-    before, after = given.get("input_token_details"), given.get("output_token_details")
+    before, after = usage_metadata.get("input_token_details"), usage_metadata.get("output_token_details")
     return counted_usage(
-        given.get("input_tokens"),
-        given.get("output_tokens"),
+        usage_metadata.get("input_tokens"),
+        usage_metadata.get("output_tokens"),
         before.get("cache_read") if isinstance(before, dict) else None,
         after.get("reasoning") if isinstance(after, dict) else None,
     )
@@ -128,7 +128,7 @@ class LangChainModel(ProviderModel):
             CallFailed: no reply after all tries, or the request is wrong.
             StopRun: every further call would fail in the same way, or the provider cannot take an argument.
         """
-        prepared = self._asked(request)
+        prepared = self._bound_model(request)
         reply = await with_retries(lambda: self._try(request, prepared), self._options.serving.retries, faults)
         return with_logprobs(reply, request.logprobs)
 
@@ -150,7 +150,7 @@ class LangChainModel(ProviderModel):
                 raise _convert_error(error, self._options.model, server) from error
         return without_keys(read_message(message), self._redact)
 
-    def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
+    def _bound_model(self, request: Request) -> Runnable[Any, AIMessage]:
         """Return the chat model with the arguments of this request."""
         fields, bound = self._arguments(request)
         chat = self._chat.model_copy(update=fields) if fields else self._chat

@@ -27,10 +27,10 @@ SERVED = ("id", "root", "parent", "model_path", "model_id", "canonical_slug", "h
 """Fields of a server's model entry that may contain its name."""
 
 
-def same_model(asked: str, told: str, served: Collection[str] = ()) -> bool:
+def same_model(requested_model: str, reply_model: str, served: Collection[str] = ()) -> bool:
     """Return True if a reply's model is the requested one; `served` are names that the server gives the requested
     one."""
-    requested, replied = _plain(asked), _plain(told)
+    requested, replied = _plain(requested_model), _plain(reply_model)
     if replied in {_plain(name) for name in served}:
         return True
     requested = _ROUTES.sub("", requested)
@@ -40,7 +40,7 @@ def same_model(asked: str, told: str, served: Collection[str] = ()) -> bool:
     return replied in bases or any(re.fullmatch(re.escape(base) + _RELEASE, replied) for base in bases)
 
 
-def answered_otherwise(asked: str, told: Mapping[str, int], served: Collection[str] = ()) -> str:
+def answered_otherwise(requested: str, reply_models: Mapping[str, int], served: Collection[str] = ()) -> str:
     """Describe replies of other models, or of several: ``answered by X in 12 of 200 calls, asked Y``; empty if neither.
 
     Args:
@@ -48,18 +48,20 @@ def answered_otherwise(asked: str, told: Mapping[str, int], served: Collection[s
         told: name in replies → number of replies.
         served: names that the server gives the model.
     """
-    other_counts = {name: count for name, count in told.items() if not same_model(asked, name, served)}
-    names = {_plain(name).rpartition("/")[2] for name in told}
-    reported = told if not other_counts and len(names) > 1 else other_counts
+    other_counts = {name: count for name, count in reply_models.items() if not same_model(requested, name, served)}
+    names = {_plain(name).rpartition("/")[2] for name in reply_models}
+    reported = reply_models if not other_counts and len(names) > 1 else other_counts
     if not reported:
         return ""
     counted = [
         f"{name} in {count:,}" for name, count in sorted(reported.items(), key=lambda entry: (-entry[1], entry[0]))
     ]
-    return f"answered by {' and '.join(counted)} of {sum(told.values()):,} calls, asked {asked}"
+    return f"answered by {' and '.join(counted)} of {sum(reply_models.values()):,} calls, asked {requested}"
 
 
-def other_models(named: Mapping[str, Mapping[str, int]], served: Mapping[str, Collection[str]] = {}) -> list[str]:
+def other_models(
+    reply_models: Mapping[str, Mapping[str, int]], served: Mapping[str, Collection[str]] = {}
+) -> list[str]:
     """Describe the replies of other models for several requested models.
 
     Args:
@@ -68,15 +70,15 @@ def other_models(named: Mapping[str, Mapping[str, int]], served: Mapping[str, Co
     """
     sentences = [
         answered_otherwise(model_name(identity), names, (*served.get(identity, ()), parse(identity).name))
-        for identity, names in sorted(named.items())
+        for identity, names in sorted(reply_models.items())
     ]
     return [text for text in sentences if text]
 
 
-def other_name(identity: str, told: str) -> str:
+def other_name(identity: str, reply_model: str) -> str:
     """Return the name in a reply; empty if it is exactly the requested name or the model's canonical text."""
     requested = identity.partition("[")[0]
-    return "" if told in (requested, requested.partition(":")[2]) else told
+    return "" if reply_model in (requested, requested.partition(":")[2]) else reply_model
 
 
 def model_name(identity: str) -> str:

@@ -85,17 +85,17 @@ class OpenAICompatible(ProviderModel):
         path, body = body_of(self._options, request)
         limits = REPLY if request.logprobs is None else PROBABILITIES
         with self._servers.server_for(prompt) as server:
-            async with traffic_of(server.place).call(self._rates, self._size(request)):
+            async with traffic_of(server.base_url).call(self._rates, self._size(request)):
                 stream, redact = CompletionStream(), server.transport.redact
                 with server.metered(charge):
                     answered = await server.transport.post(path, body, stream, limits)
                 if answered.status >= 400:
-                    base_url = server.place if self._is_user_server else None
+                    base_url = server.base_url if self._is_user_server else None
                     keyed = self._key != _NO_KEY
                     served = await _served_models(server.transport) if answered.status == 404 else []
                     variable = key_variable(self._options)
                     return read_error(answered, self._options.model, base_url, redact, variable, keyed, served)
-                if stream.begun:
+                if stream.has_begun:
                     return without_keys(stream.reply(), redact)
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
 

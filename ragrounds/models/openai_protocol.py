@@ -61,7 +61,7 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
         # Completions end at 16 tokens by default.
         body.setdefault("max_tokens", DEFAULT)
         stops += [stop for stop in card.stops if stop not in stops]
-        body["prompt"] = card.written(request.messages, request.prefix)
+        body["prompt"] = card.render(request.messages, request.prefix)
         if request.tool_choice not in (None, "auto", "none"):
             refuse_arguments(request, options.identity, ["tool_choice"], "its card writes no tools; card=none does")
         if request.logprobs is not None:
@@ -176,7 +176,7 @@ class CompletionStream:
         self._logprobs: list[TokenLogprob] = []
         self._left_out: dict[str, None] = {}
         self._is_single_body = False
-        self.begun = False
+        self.has_begun = False
         """True if anything has arrived."""
         self.ends_in: float | None = None
         """Seconds in which it should close; set once the answer is complete."""
@@ -190,8 +190,8 @@ class CompletionStream:
         """
         if self.ends_in == _CLOSED:
             return
-        if not self.begun and part.strip():
-            self.begun, part = True, part.removeprefix(b"\xef\xbb\xbf")
+        if not self.has_begun and part.strip():
+            self.has_begun, part = True, part.removeprefix(b"\xef\xbb\xbf")
             self._is_single_body = part.lstrip()[:1] == b"{"  # an answer in one body, in spite of its content type
         self._tail.append(part)
         self._add_size(len(part))
@@ -225,7 +225,7 @@ class CompletionStream:
         )
         return self._build_reply(calls, tuple(self._logprobs) or None, note)
 
-    def whole(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
+    def complete_reply(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
         """Return the reply of a completion that came in one body, of its first choice; ``None``: it has no choice."""
         self._model, self._usage = completion.model, completion.usage
         fields = choice or {}
@@ -398,11 +398,11 @@ def _whole_reply(body: bytes) -> Reply:
         problem = completion.error if completion.error is not None else "no 'choices'"
         raise Transient("malformed", f"not a chat completion: {redacted(str(problem))[:300]}", 200)
     if choices == []:
-        return CompletionStream().whole(completion, None)
+        return CompletionStream().complete_reply(completion, None)
     choice = choices[0] if isinstance(choices, list) else choices
     if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
-    return CompletionStream().whole(completion, choice)
+    return CompletionStream().complete_reply(completion, choice)
 
 
 _NAMED = 8
@@ -475,9 +475,9 @@ def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str,
     return code, redact(" ".join(message.split()))[:500], fields
 
 
-def sentence(said: str) -> str:
+def sentence(message: str) -> str:
     """Return a server's message with one full stop at its end."""
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    return message if message.endswith((".", "!", "?")) else f"{message}."
 
 
 def _start(body: bytes) -> str:

@@ -40,7 +40,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     demonstration: tuple[str, str] | None = None
     """User's and assistant's turn that are shown before the real ones."""
 
-    def written(self, messages: Sequence[Message], prefix: str = "") -> str:
+    def render(self, messages: Sequence[Message], prefix: str = "") -> str:
         """Return the conversation as one text that the model continues. Nothing in a turn's text is interpreted."""
         system = [message for message in messages if message.role == "system"]
         dialogue = [message for message in messages if message.role != "system"]
@@ -60,18 +60,18 @@ def cards() -> Mapping[str, ModelCard]:
 
 
 @functools.lru_cache(maxsize=256)
-def card_name(model: str, chosen: str | None = None) -> str | None:
+def card_name(model: str, requested_card: str | None = None) -> str | None:
     """Return the name of a model's card; ``None`` if it has none and gets chat turns.
 
     Raises:
         UserError: `chosen` is not the name of a card.
     """
-    if chosen == NONE:
+    if requested_card == NONE:
         return None
-    if chosen is not None:
-        if chosen not in cards():
-            raise unknown("model card", chosen, [*cards(), NONE], "docs/reference/strategies.md")
-        return chosen
+    if requested_card is not None:
+        if requested_card not in cards():
+            raise unknown("model card", requested_card, [*cards(), NONE], "docs/reference/strategies.md")
+        return requested_card
     return next((name for name, card in cards().items() if any(part in model.lower() for part in card.names)), None)
 
 

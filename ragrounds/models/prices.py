@@ -43,7 +43,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"`{name}` is {value}; expected a number from 0")
 
-    def of(self, usage: Usage | None, busy: float | None = None) -> float | None:
+    def dollars(self, usage: Usage | None, busy: float | None = None) -> float | None:
         """Return the dollars of one reply; ``None`` if the required figures are unknown.
 
         Args:
@@ -107,10 +107,10 @@ def listed_price(provider: str, model: str, usage: Usage) -> float | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _listed(provider: str, model: str, given: int, written: int, cached: int) -> float | None:
+def _listed(provider: str, model: str, prompt_tokens: int, completion_tokens: int, cached: int) -> float | None:
     import genai_prices
 
-    usage = genai_prices.Usage(input_tokens=given, output_tokens=written, cache_read_tokens=cached)
+    usage = genai_prices.Usage(input_tokens=prompt_tokens, output_tokens=completion_tokens, cache_read_tokens=cached)
     try:
         return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
     except LookupError:
@@ -130,7 +130,7 @@ def embedding_price(
     """
     usage = None if tokens is None else Usage(input=tokens)
     if model in prices:
-        return prices[model].of(usage)
+        return prices[model].dollars(usage)
     if usage is None or not hosted:
         return None
     provider, _, name = model.partition(":")

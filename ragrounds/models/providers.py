@@ -74,7 +74,7 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     spec: str
     continues: Continuation
     """Way of continuing that works, to be set in the model's spec as ``continues=…``."""
-    why: str
+    reason: str
     stops: bool | None = None
     """True if stop strings end the text."""
     names_stop: bool | None = None
@@ -91,7 +91,7 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     """True if the server returns log probabilities of a reply's tokens."""
     answered_by: str = ""
     """Model named in a reply; empty if no model was named."""
-    told: Mapping[str, str] = {}
+    server_facts: Mapping[str, str] = {}
     """Facts that the server reports of the model: see :mod:`ragrounds.models.server_facts`."""
 
 
@@ -118,7 +118,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
     return ServerCapabilities(
         spec=str(spec),
         continues=way,
-        why=reason,
+        reason=reason,
         stops=_stopped(plain),
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
@@ -127,7 +127,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
-        told=await _reported_facts(spec),
+        server_facts=await _reported_facts(spec),
     )
 
 

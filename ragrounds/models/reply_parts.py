@@ -254,10 +254,10 @@ def _probability(value: object) -> float | None:
     return float(value) if -MOST_UNLIKELY <= value <= _ROUNDING else None
 
 
-def with_logprobs(reply: R, asked: int | None) -> R:
+def with_logprobs(reply: R, requested: int | None) -> R:
     """Return the reply with a note if log probabilities were requested and are missing, and without unrequested
     ones."""
-    if asked is None:
+    if requested is None:
         return reply if reply.logprobs is None else replace(reply, logprobs=None)
     if reply.logprobs is not None or reply.finish in ("none", "content_filter"):
         return reply

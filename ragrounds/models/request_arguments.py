@@ -15,7 +15,7 @@ class CannotTake(StopRun):
     """Error for a model that does not support an argument of a call."""
 
 
-def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: str = "") -> None:
+def refuse_arguments(request: Request, model: str, unknown: Iterable[str], reason: str = "") -> None:
     """Refuse a request with unsupported arguments: leaving them out would change what is measured.
 
     Args:
@@ -28,7 +28,7 @@ def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: 
         CannotTake: the request sets one of them.
     """
     if requested := [name for name in unknown if getattr(request, name) is not None]:
-        because = f" ({why})" if why else ""
+        because = f" ({reason})" if reason else ""
         raise CannotTake(
             f"{model} takes no {' and no '.join(requested)}{because}, but the graph needs it. Use another model."
         )

@@ -167,10 +167,10 @@ class Probe(Struct, frozen=True):
     """Path next to ``/v1``."""
     fields: tuple[str, ...]
 
-    def read(self, told: object, model: str) -> Iterator[tuple[str, str]]:
+    def read(self, answer: object, model: str) -> Iterator[tuple[str, str]]:
         """Yield the facts in an answer: its own, those of llama.cpp's settings, and of Ollama's weights by that
         name."""
-        fields = _fields(told)
+        fields = _fields(answer)
         yield from _facts(fields, self.fields)
         yield from _facts(_fields(fields.get("default_generation_settings")), self.fields)
         for entry in _entries(fields.get("models")):

@@ -38,7 +38,7 @@ class ResizableSemaphore:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
-    def wanted(self) -> int:
+    def waiting(self) -> int:
         """Number of waiters for a place."""
         return sum(not waiter.done() for waiter in self._waiting)
 
@@ -84,7 +84,7 @@ _BURST = 5.0
 class ServerTraffic(Struct, frozen=True):
     """Current calls to one server, in figures."""
 
-    place: str
+    base_url: str
     flying: int
     allowed: int
     """Calls that may be in flight at once, as adapted so far."""
@@ -94,7 +94,7 @@ class ServerTraffic(Struct, frozen=True):
 
     def __add__(self, other: ServerTraffic) -> ServerTraffic:
         return ServerTraffic(
-            self.place,
+            self.base_url,
             self.flying + other.flying,
             self.allowed + other.allowed,
             self.waiting + other.waiting,
@@ -119,11 +119,11 @@ class Rates(Struct, frozen=True):
 class Traffic:
     """Calls to one server from all models of this process."""
 
-    def __init__(self, place: str) -> None:
-        self._server = place
+    def __init__(self, base_url: str) -> None:
+        self._server = base_url
         self._allowed = float(START)
         self._starting = True
-        self._places = ResizableSemaphore(START)
+        self._semaphore = ResizableSemaphore(START)
         self._limited = 0
         self._left = itertools.count(1)
         self._cut_at = 0
@@ -136,7 +136,7 @@ class Traffic:
         A 429 is raised through this context manager, which then reduces the limit.
         """
         await self._wait_for_rate(rates, tokens)
-        await self._places.acquire()
+        await self._semaphore.acquire()
         number = next(self._left)
         try:
             yield
@@ -147,20 +147,20 @@ class Traffic:
         else:
             self._grow(number)
         finally:
-            self._places.release()
+            self._semaphore.release()
 
     @property
     def flow(self) -> ServerTraffic:
         """Current traffic, in figures."""
-        slots = self._places
-        return ServerTraffic(self._server, slots.taken, slots.count, slots.wanted, self._limited)
+        slots = self._semaphore
+        return ServerTraffic(self._server, slots.taken, slots.count, slots.waiting, self._limited)
 
     def _grow(self, number: int) -> None:
         # A window that is not filled does not show what the server can handle.
-        if number < self._cut_at or self._places.taken < self._places.count:
+        if number < self._cut_at or self._semaphore.taken < self._semaphore.count:
             return
         self._allowed += 1 if self._starting else 1 / self._allowed
-        self._places.resize(int(self._allowed))
+        self._semaphore.resize(int(self._allowed))
 
     def _cut(self, number: int) -> None:
         self._limited += 1
@@ -168,8 +168,8 @@ class Traffic:
         if number < self._cut_at:
             return
         # An allowance that was never used is no measure: the reduction is from the calls really in flight.
-        self._allowed = max(1.0, min(self._allowed, self._places.taken) * CUT)
-        self._places.resize(int(self._allowed))
+        self._allowed = max(1.0, min(self._allowed, self._semaphore.taken) * CUT)
+        self._semaphore.resize(int(self._allowed))
         self._cut_at = next(self._left)
 
     async def _wait_for_rate(self, rates: Rates, tokens: int) -> None:
@@ -192,12 +192,12 @@ _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = Wea
 _reported: dict[str, tuple[ServerTraffic, ...]] = {}
 
 
-def traffic_of(place: str) -> Traffic:
+def traffic_of(base_url: str) -> Traffic:
     """Return the traffic to a server: one object for all models that use it in the running event loop."""
     by_server = _traffic.setdefault(asyncio.get_running_loop(), {})
-    if place not in by_server:
-        by_server[place] = Traffic(place)
-    return by_server[place]
+    if base_url not in by_server:
+        by_server[base_url] = Traffic(base_url)
+    return by_server[base_url]
 
 
 def forget_idle() -> None:
@@ -221,8 +221,8 @@ def flows() -> list[ServerTraffic]:
         for traffic in list(by_server.values())
     ]
     for flow in [*own_flows, *itertools.chain.from_iterable(list(_reported.values()))]:
-        before = together.get(flow.place)
-        together[flow.place] = flow if before is None else before + flow
+        before = together.get(flow.base_url)
+        together[flow.base_url] = flow if before is None else before + flow
     return list(together.values())
 
 

@@ -39,14 +39,14 @@ class Transport:
 
     def __init__(
         self,
-        place: str,
+        base_url: str,
         key: str,
         timeout: float,
         *,
         headers: Mapping[str, str] | None = None,
         setting: str = "--base-url",
     ) -> None:
-        self.place = place.rstrip("/")
+        self.base_url = base_url.rstrip("/")
         auth_headers = {"Authorization": f"Bearer {key}"} if headers is None else headers
         self.redact = Redactor(
             key, *auth_headers.values(), *(value.rpartition(" ")[2] for value in auth_headers.values())
@@ -54,7 +54,7 @@ class Transport:
         """Redacts this server's key, and others, in its answers."""
         self._timeout = timeout
         self._setting = setting
-        self._client = HttpClient(place, {**auth_headers, "Content-Type": "application/json"}, timeout, self.redact)
+        self._client = HttpClient(base_url, {**auth_headers, "Content-Type": "application/json"}, timeout, self.redact)
         self._answered = False
 
     async def post(
@@ -90,7 +90,7 @@ class Transport:
                 raise CallFailed(error.kind, error.message) from error
             raise Transient(error.kind, error.message) from error
         except aiohttp.InvalidURL as error:
-            raise StopRun(f"{self.place!r} is not a server's address. Is {self._setting} right?") from error
+            raise StopRun(f"{self.base_url!r} is not a server's address. Is {self._setting} right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
         self._answered = True
@@ -99,7 +99,7 @@ class Transport:
     def _unreachable(self, error: Exception) -> Exception:
         cause = self.redact(root_cause(error))[:300]
         if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
-            message = f"cannot connect to {self.place}"
+            message = f"cannot connect to {self.base_url}"
             if not self._answered:
                 # Nothing has ever answered here: a wrong address is more likely than a passing fault.
                 return Unreachable(f"{message}: {cause}. Is the server running, and is {self._setting} right?")
@@ -131,9 +131,9 @@ class BalancedServer:
         self._clock = clock
 
     @property
-    def place(self) -> str:
+    def base_url(self) -> str:
         """Base address of the server."""
-        return self.transport.place
+        return self.transport.base_url
 
     def metered(self, charge: ServerTime) -> contextlib.AbstractContextManager[None]:
         """Measure a request: the server's time that it takes is added to `charge`."""
@@ -186,7 +186,7 @@ class ServerPool:
         except Unreachable as error:
             server.back = self._clock() + PAUSE
             if self._answered or any(not other.back for other in self._all):
-                raise Transient("unreachable", f"cannot connect to {server.place}") from error
+                raise Transient("unreachable", f"cannot connect to {server.base_url}") from error
             raise
         except Transient as fault:
             if fault.kind in ("connection", "unreachable"):

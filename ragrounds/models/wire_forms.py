@@ -33,7 +33,7 @@ from ragrounds.models.wire_replies import (
     ollama_read,
     responses_read,
 )
-from ragrounds.models.wire_requests import SHOWN, Body, asked, listed_asked, response_format, tool_choice
+from ragrounds.models.wire_requests import SHOWN, Body, listed_asked, read_request, response_format, tool_choice
 from ragrounds.recorder.wire import WireRequest, WireResponse
 
 
@@ -92,7 +92,7 @@ class ModelCall(Struct, frozen=True, dict=True):
     def request(self) -> RecordedRequest:
         """Return the request for the journal."""
         is_tool = self.form.role == "tool"
-        readable = listed_asked(self.body) if is_tool else asked(self.body)
+        readable = listed_asked(self.body) if is_tool else read_request(self.body)
         settings = {} if is_tool else {key: self.body[key] for key in self.body if key not in SHOWN}
         return RecordedRequest(
             messages=readable.messages,

@@ -37,7 +37,7 @@ def gemini_calls(parts: list[dict[str, object]]) -> tuple[ToolCall, ...]:
     )
 
 
-def object_in(given: Mapping[str, object], name: str) -> dict[str, object]:
+def object_in(mapping: Mapping[str, object], name: str) -> dict[str, object]:
     """Return the object under a name; empty if there is no such object."""
-    value = given.get(name)
+    value = mapping.get(name)
     return value if isinstance(value, dict) else {}

@@ -49,7 +49,7 @@ SHOWN = frozenset(
 _OF_TOOLS = ("tool_use", "tool_result")
 
 
-def asked(body: Body) -> Request:
+def read_request(body: Body) -> Request:
     """Return the request of a body of any form: its turns, its limits, its tools."""
     system = body.get("instructions") or body.get("system")
     system = system or object_in(body, "systemInstruction") or object_in(body, "system_instruction")

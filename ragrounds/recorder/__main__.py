@@ -30,13 +30,13 @@ def main():  # type: () -> None
     return None
 
 
-def refuse(why):  # type: (str) -> None
+def refuse(reason):  # type: (str) -> None
     """Report over the socket that this host cannot start."""
     import json
     import socket
     import struct
 
-    header = json.dumps({"frame": "failed", "attempt": 0, "text": why}).encode()
+    header = json.dumps({"frame": "failed", "attempt": 0, "text": reason}).encode()
     socket.socket(fileno=int(sys.argv[1])).sendall(struct.pack("!II", len(header), 0) + header)
 
 

@@ -92,13 +92,13 @@ def _kind() -> Any:
             url: URL,
             answer: WireResponse,
             session: aiohttp.ClientSession,
-            asked: CIMultiDictProxy[str],
+            request_headers: CIMultiDictProxy[str],
         ) -> None:
             # The parent's __init__ is not called: it needs a connection, and changes from version to version.
             loop = asyncio.get_running_loop()
             self.method = method
             self._real_url = self._url = url
-            self._request_info = aiohttp.RequestInfo(url, method, asked, url)
+            self._request_info = aiohttp.RequestInfo(url, method, request_headers, url)
             self._cache = {}
             self._traces = []
             self._loop = loop

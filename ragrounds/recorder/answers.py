@@ -129,7 +129,9 @@ def is_class(kind: object, name: str) -> bool:
     return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}" == name
 
 
-def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer, output: str = "") -> Given:
+def read_answer(
+    raw_output: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer, output: str = ""
+) -> Given:
     """Read the answer from a system's output.
 
     Args:
@@ -140,16 +142,16 @@ def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen
         seen: observer that is notified if a letter matches no option.
         output: default key of the answer, from the system's type.
     """
-    is_answer_record = is_class(type(given), "ragrounds.base.records.Answer")
+    is_answer_record = is_class(type(raw_output), "ragrounds.base.records.Answer")
     key = "text" if is_answer_record else wiring.output or output
     choice_path = "choice" if is_answer_record else wiring.choice
-    letter = at_path(given, choice_path) if choice_path else None
+    letter = at_path(raw_output, choice_path) if choice_path else None
     choice = option_of(letter, question["options"])
     if letter and not choice:
         seen.note("choice", f"{choice_path} is {str(letter)[:200]!r}: no option has this letter or text")
     # A text may have a custom class, such as LangChain's, which the journal cannot store.
-    text = str(text_of(at_path(given, key) if key else given))
-    return Given(text or choice, choice, passages_in(given))
+    text = str(text_of(at_path(raw_output, key) if key else raw_output))
+    return Given(text or choice, choice, passages_in(raw_output))
 
 
 def at_path(value: object, path: str) -> object:
@@ -188,30 +190,30 @@ def option_of(value: object, options: Mapping[str, str]) -> str:
     return ""
 
 
-def text_of(given: object) -> str:
+def text_of(output: object) -> str:
     """Return the text of a system's output.
 
     For a message this is its content, for messages the last one's content, for a state or an object the value of the
     first of :data:`ANSWERS`, and for anything else its JSON.
     """
-    if given is None or isinstance(given, str):
-        return given or ""
-    if isinstance(given, Mapping):
-        content = given.get("content")
+    if output is None or isinstance(output, str):
+        return output or ""
+    if isinstance(output, Mapping):
+        content = output.get("content")
         if content is not None:
             return content if isinstance(content, str) else _blocks(content)
-        answer_key = next((key for key in ANSWERS if given.get(key) is not None), None)
-        return _json(given) if answer_key is None else text_of(given[answer_key])
-    if isinstance(given, Sequence) and not isinstance(given, bytes):
-        return text_of(given[-1]) if given else ""
-    content = getattr(given, "content", None)
+        answer_key = next((key for key in ANSWERS if output.get(key) is not None), None)
+        return _json(output) if answer_key is None else text_of(output[answer_key])
+    if isinstance(output, Sequence) and not isinstance(output, bytes):
+        return text_of(output[-1]) if output else ""
+    content = getattr(output, "content", None)
     if content is not None:
         return content if isinstance(content, str) else _blocks(content)
     for key in ("text", *ANSWERS):
-        attribute = getattr(given, key, None)
+        attribute = getattr(output, key, None)
         if attribute is not None and not callable(attribute):
             return text_of(attribute)
-    return _json(given)
+    return _json(output)
 
 
 def _blocks(content: object) -> str:

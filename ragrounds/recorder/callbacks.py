@@ -130,7 +130,7 @@ class _Callbacks:
 
     def __init__(self, seen: Observer) -> None:
         self._seen = seen
-        self._asked: dict[UUID, tuple[str, ReportedCall]] = {}
+        self._open_calls: dict[UUID, tuple[str, ReportedCall]] = {}
         """Running model calls with the step that was set for each. The step is empty if it was already known."""
         self._running: dict[UUID, _RunningCall] = {}
         self._reported: set[UUID] = set()
@@ -160,11 +160,11 @@ class _Callbacks:
         if step:
             STEP.set(step)
         self._seen.model_started(str(run_id), provider, model, kind)
-        self._asked[run_id] = step, ReportedCall(str(run_id))
+        self._open_calls[run_id] = step, ReportedCall(str(run_id))
 
     def stand_in(self, run_id: UUID) -> None:
         """Set a running call as the model call of this context."""
-        step, call = self._asked.get(run_id, ("", None))
+        step, call = self._open_calls.get(run_id, ("", None))
         if call is not None:
             MODEL_CALL.set(call)
         if step:
@@ -205,7 +205,7 @@ class _Callbacks:
 
     def _ended(self, run_id: UUID) -> bool:
         """Remove an ending call. Return True if its start was recorded."""
-        step, call = self._asked.pop(run_id, ("", None))
+        step, call = self._open_calls.pop(run_id, ("", None))
         if call is None:
             return False
         if step and STEP.get() == step:

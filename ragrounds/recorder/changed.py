@@ -72,7 +72,7 @@ def _changing(searches: Callable[..., Any], replace: Callable[[Any, Changed], An
     return method
 
 
-def _told(results: Sequence[Any]) -> list[Any]:
+def _reported_results(results: Sequence[Any]) -> list[Any]:
     """Return the results that the recorder reported."""
     return [hit for hit in results if passage_of(hit, 1)["text"]]
 
@@ -88,7 +88,7 @@ def _documents(results: Sequence[Any], changed: Changed) -> list[Any]:
     """Return the replacement as LangChain's documents."""
     from langchain_core.documents import Document
 
-    originals = _told(results)
+    originals = _reported_results(results)
     like = originals[0].metadata if originals else {"title": "", "source": ""}
     return [
         originals[index].model_copy(update={"page_content": passage["text"]})
@@ -102,7 +102,7 @@ def _nodes(results: Sequence[Any], changed: Changed) -> list[Any]:
     """Return the replacement as LlamaIndex's nodes."""
     from llama_index.core.schema import NodeWithScore, TextNode
 
-    originals, nodes = _told(results), []
+    originals, nodes = _reported_results(results), []
     like = originals[0].node.metadata if originals else {"title": "", "source": ""}
     for passage in changed.given:
         node: Any = TextNode(text=passage["text"], id_=passage["id"], metadata=_fields(like, passage))
@@ -132,7 +132,7 @@ def _hits(content: Any, changed: Changed) -> Any:
     if isinstance(content, dict):
         name = next((key for key in LISTS if key in content), "")
         return {**content, name: _hits(content.get(name), changed)}
-    hits = [hit for hit in _told(content or ()) if not isinstance(hit, str)]
+    hits = [hit for hit in _reported_results(content or ()) if not isinstance(hit, str)]
     if len(hits) != len(changed.found):
         raise Unsent("what this tool gives cannot be changed: its passages are not found again in its list of hits")
     new_hits = []

@@ -356,9 +356,9 @@ class Forks:
             del self._waiting[fork]
         return fork
 
-    def end(self, one: object) -> None:
+    def end(self, fork: object) -> None:
         """Let the others continue, once all due forks are done."""
-        self._due.discard(one)
+        self._due.discard(fork)
         self._changed.notify_all()
         self._changed.wait_for(lambda: not self._due, _MAX_WAIT)
         self._changed.release()

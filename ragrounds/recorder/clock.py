@@ -52,10 +52,10 @@ class Values:
     """
 
     def __init__(
-        self, known: Mapping[str, str] | None = None, told: Callable[[str, str], None] = lambda place, value: None
+        self, recorded: Mapping[str, str] | None = None, on_value: Callable[[str, str], None] = lambda site, value: None
     ) -> None:
-        self.known = dict(known or {})
-        self.told = told
+        self.recorded = dict(recorded or {})
+        self.on_value = on_value
         self.first: Callable[[], object] | None = None
         self._times: Counter[str] = Counter()
         self._tasks: dict[str, WeakKeyDictionary[asyncio.Task[Any], int]] = {}
@@ -63,13 +63,13 @@ class Values:
         self._ahead = dates.timedelta(0)
         self._lock = threading.RLock()
 
-    def value(self, place: str, value: str) -> None:
+    def value(self, site: str, value: str) -> None:
         """Record a value, perhaps from a host."""
-        if len(self.known) < MOST and len(place) + len(value) <= LONGEST:
-            self.known[place] = value
-            self.told(place, value)
+        if len(self.recorded) < MOST and len(site) + len(value) <= LONGEST:
+            self.recorded[site] = value
+            self.on_value(site, value)
 
-    def drawn(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
+    def next_value(self, site: str, make: Callable[[], str], read: Callable[[str], Any]) -> Any:
         """Return the next value at a site, recorded or new. `read` converts its text to the value."""
         with self._lock:
             if (first := self.first) is not None:
@@ -78,9 +78,9 @@ class Values:
             site = f"{site} {self._task(site)}"
             location = f"{site}{self._times[site]}"
             self._times[site] += 1
-            if location in self.known:
+            if location in self.recorded:
                 try:
-                    return read(self.known[location])
+                    return read(self.recorded[location])
                 except (ValueError, TypeError, OverflowError):  # a store may contain an invalid text
                     pass
             value = make()
@@ -95,7 +95,7 @@ class Values:
         """
         real = dates.datetime.now(dates.timezone.utc).astimezone()
         with self._lock:
-            moment: dates.datetime = self.drawn(site, lambda: (real + self._ahead).isoformat(), _parse_instant)
+            moment: dates.datetime = self.next_value(site, lambda: (real + self._ahead).isoformat(), _parse_instant)
             self._ahead = moment - real
         return moment
 
@@ -104,7 +104,7 @@ class Values:
         with self._lock:
             key = f"{site} {self._task(f'{site} seed')}"
             if key not in self._generators:
-                seed = self.drawn(f"{site} seed", lambda: str(random.getrandbits(64)), int)
+                seed = self.next_value(f"{site} seed", lambda: str(random.getrandbits(64)), int)
                 self._generators[key] = random.Random(seed)
             return self._generators[key]
 
@@ -195,7 +195,7 @@ def _time_parts(values: Values, site: str, real: Any, *arguments: Any) -> Any:
 def _uuid(values: Values, site: str, real: Any, *arguments: Any, **keywords: Any) -> uuid.UUID:
     if arguments or keywords:
         return real(*arguments, **keywords)  # type: ignore[no-any-return]
-    new_id: uuid.UUID = values.drawn(site, lambda: str(real()), uuid.UUID)
+    new_id: uuid.UUID = values.next_value(site, lambda: str(real()), uuid.UUID)
     return new_id
 
 
@@ -233,7 +233,7 @@ _REPLACEMENTS: dict[tuple[int, str], Callable[..., Any]] = {
 _NAMES = frozenset(name for _, name in _REPLACEMENTS)
 
 
-def _drawn(target: Any, site: str) -> Any:
+def _recorded_object(target: Any, site: str) -> Any:
     """Return the object that a user's own file has read at a site, or a recording version of a clock or random
     function.
     """
@@ -352,5 +352,5 @@ def install(*, always: bool = False) -> None:
 
     if hasattr(os, "register_at_fork"):  # a child reports no values, and another thread may have held a lock
         os.register_at_fork(after_in_child=lambda: VALUES.set(None))
-    setattr(builtins, _MARK, _drawn)
+    setattr(builtins, _MARK, _recorded_object)
     loader.get_code = get_code

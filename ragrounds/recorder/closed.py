@@ -128,7 +128,7 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
         )
     elif event == "socket.__new__" and arguments[1] in _INTERNET:
         _count()
-        purpose = _wanted(sys._getframe(1))
+        purpose = _socket_purpose(sys._getframe(1))
     else:
         return
     if purpose and (watcher := traffic_watcher()) is not None:
@@ -141,7 +141,7 @@ model.
 """
 
 
-def _wanted(frame: FrameType | None) -> str:
+def _socket_purpose(frame: FrameType | None) -> str:
     """Return the purpose of a new socket. Empty if an imported module, or a client, only probes this machine's
     features.
     """

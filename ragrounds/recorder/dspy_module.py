@@ -38,7 +38,7 @@ class ModuleSystem:
     kind = "DSPy module"
     takes_context = False
 
-    def __init__(self, made: Any, wiring: Wiring) -> None:
+    def __init__(self, wrapped: Any, wiring: Wiring) -> None:
         """Determine the module's inputs.
 
         Raises:
@@ -46,8 +46,8 @@ class ModuleSystem:
         """
         refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
-        keys = _inputs(made)
-        self.made = made
+        keys = _inputs(wrapped)
+        self.wrapped = wrapped
         self._wiring = wiring
         self.input = wiring.input or guess_fields(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         if not self.input:
@@ -58,11 +58,13 @@ class ModuleSystem:
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Run the module, in a thread if possible, as its users do."""
-        dspy, module, values = _dspy(), self.made, fed(question)
+        dspy, module, values = _dspy(), self.wrapped, fed(question)
         inputs = {key: values[field] for key, field in self.input.items()}
         callback = _callback(seen, inputs)
         with dspy.context(callbacks=[*(dspy.settings.callbacks or ()), callback]):
-            if type(self.made).__dict__.get("aforward") and not callable(getattr(type(self.made), "forward", None)):
+            if type(self.wrapped).__dict__.get("aforward") and not callable(
+                getattr(type(self.wrapped), "forward", None)
+            ):
                 prediction = await module.acall(**inputs)
             else:
                 prediction = await in_thread(lambda: module(**inputs))
@@ -71,19 +73,19 @@ class ModuleSystem:
         return read_answer(prediction, question, self._wiring, seen, output="answer" if "answer" in outputs else last)
 
 
-def adapts(made: object, wiring: Wiring) -> ModuleSystem | None:
+def adapts(candidate: object, wiring: Wiring) -> ModuleSystem | None:
     """Return the system of a DSPy module, or ``None`` for any other object.
 
     Raises:
         Refused: the card does not fit it.
     """
-    if "dspy" not in sys.modules or isinstance(made, type):
+    if "dspy" not in sys.modules or isinstance(candidate, type):
         return None
     dspy = _dspy()
-    if not isinstance(made, dspy.Module):
+    if not isinstance(candidate, dspy.Module):
         return None
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    return ModuleSystem(made, wiring)
+    return ModuleSystem(candidate, wiring)
 
 
 def _inputs(module: object) -> list[str]:
@@ -112,9 +114,9 @@ def _callback(seen: Observer, inputs: Mapping[str, object]) -> object:
 class _DspyCallbacks:
     """Reports modules, models and tools of one attempt."""
 
-    def __init__(self, seen: Observer, given: Mapping[str, object]) -> None:
+    def __init__(self, seen: Observer, inputs: Mapping[str, object]) -> None:
         self._seen = seen
-        self._inputs_of_attempt = given
+        self._inputs_of_attempt = inputs
         self._models: dict[str, tuple[str, ReportedCall]] = {}
         self._steps: dict[str, tuple[str, Mapping[str, object]]] = {}
         self._around: dict[str, str] = {}

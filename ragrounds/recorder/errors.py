@@ -18,14 +18,16 @@ class AskedPerson(Exception):
     """
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
+def nearest(given_name: str, known_names: Iterable[str]) -> str:
     """Return `` Did you mean …?`` for the closest known names, or an empty string.
 
     Names that contain the given text as a part between slashes come first, in alphabetical order.
     """
-    names = list(dict.fromkeys(known))
-    partial_matches = sorted(name for name in names if given.casefold() in name.casefold().split("/"))
-    matches = list(dict.fromkeys([*partial_matches, *difflib.get_close_matches(given, names, n=3, cutoff=0.5)]))[:3]
+    names = list(dict.fromkeys(known_names))
+    partial_matches = sorted(name for name in names if given_name.casefold() in name.casefold().split("/"))
+    matches = list(dict.fromkeys([*partial_matches, *difflib.get_close_matches(given_name, names, n=3, cutoff=0.5)]))[
+        :3
+    ]
     return f" Did you mean {' or '.join(repr(name) for name in matches)}?" if matches else ""
 
 

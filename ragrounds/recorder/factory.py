@@ -44,29 +44,29 @@ class Made(NamedTuple):
             raise Refused(f"{self.name}: making the system failed: {failure(error)}") from error
 
 
-def makes_systems(found: object) -> bool:
+def makes_systems(candidate: object) -> bool:
     """Return True if an object is a function or a class that creates a system.
 
     It requires no argument, or only the run's configuration.
     """
-    if not callable(found):
+    if not callable(candidate):
         return False
     try:
-        needed = _required_parameters(found)
+        needed = _required_parameters(candidate)
     except (TypeError, ValueError):
         return False
     return not needed or (len(needed) == 1 and _is_config(needed[0]))
 
 
-def made_by(found: Callable[..., object], name: str) -> Made:
+def made_by(candidate: Callable[..., object], name: str) -> Made:
     """Describe a function for which :func:`makes_systems` is true."""
-    config = bool(_required_parameters(found))
-    wrapped = inspect.unwrap(found)
+    config = bool(_required_parameters(candidate))
+    wrapped = inspect.unwrap(candidate)
     each_time = config or any(
         is_such(wrapped)
         for is_such in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
     )
-    return Made(found, name, config, each_time)
+    return Made(candidate, name, config, each_time)
 
 
 def _required_parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
@@ -91,30 +91,30 @@ class FactorySystem:
     kind = "factory"
     takes_context = False
 
-    def __init__(self, made: Made, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
-        self.made = made.make
-        self._made, self._wiring, self._adapt = made, wiring, adapted
+    def __init__(self, factory: Made, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
+        self.wrapped = factory.make
+        self._factory, self._wiring, self._adapt = factory, wiring, adapted
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Create the system, and let it answer."""
         config = {"configurable": {"thread_id": seen.thread, **self._wiring.config}}
         # An exception here is the attempt's failure, as if the system itself had raised it.
-        output = self.made(config) if self._made.config else self.made()
+        output = self.wrapped(config) if self._factory.config else self.wrapped()
         async with _open_system(output) as system:
             return await self._adapt(system, self._wiring).answer(question, seen)
 
 
 @contextlib.asynccontextmanager
-async def _open_system(made: object) -> AsyncIterator[object]:
+async def _open_system(produced: object) -> AsyncIterator[object]:
     """Await a coroutine or enter a context manager, and yield the resulting system."""
-    if inspect.isawaitable(made):
-        made = await cast("Awaitable[object]", made)
+    if inspect.isawaitable(produced):
+        produced = await cast("Awaitable[object]", produced)
     # A compiled graph is not a context manager; a context manager may contain a graph.
-    if isinstance(made, AbstractAsyncContextManager):
-        async with made as inside:
+    if isinstance(produced, AbstractAsyncContextManager):
+        async with produced as inside:
             yield inside
-    elif isinstance(made, AbstractContextManager):
-        with made as inside:
+    elif isinstance(produced, AbstractContextManager):
+        with produced as inside:
             yield inside
     else:
-        yield made
+        yield produced

@@ -24,18 +24,18 @@ EXPECTED = (
 )
 
 
-def adapted(found: object, wiring: Wiring) -> Form:
+def adapted(candidate: object, wiring: Wiring) -> Form:
     """Return the system of an object, or of the result of a function that creates one.
 
     Raises:
         Refused: it has no known form, the wiring does not fit it, or it could not be created.
     """
     for adapts in _forms():
-        system = adapts(found, wiring)
+        system = adapts(candidate, wiring)
         if system is not None:
             return system
-    if makes_systems(found):
-        factory_record = made_by(cast("Callable[..., object]", found), wiring.name)
+    if makes_systems(candidate):
+        factory_record = made_by(cast("Callable[..., object]", candidate), wiring.name)
         return (
             FactorySystem(factory_record, wiring, adapted)
             if factory_record.each_time
@@ -43,9 +43,9 @@ def adapted(found: object, wiring: Wiring) -> Form:
         )
     from . import function
 
-    system = function.adapts(found, wiring)
+    system = function.adapts(candidate, wiring)
     if system is None:
-        raise Refused(f"{wiring.name} gave {type(found).__name__}; expected {EXPECTED}.")
+        raise Refused(f"{wiring.name} gave {type(candidate).__name__}; expected {EXPECTED}.")
     return system
 
 

@@ -74,7 +74,7 @@ class Reader:
 
     def __init__(self, source: socket.socket) -> None:
         self._source = source
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def next(self) -> list[RawFrame]:
         """Return the received frames, at least one. Empty if the other side has closed the socket.
@@ -94,7 +94,7 @@ class Reader:
 
     def _next_frame(self) -> RawFrame | None:
         """Return the next frame, if it is complete."""
-        pending = self._held
+        pending = self._buffer
         if len(pending) < _LENGTHS.size:
             return None
         header, body = _LENGTHS.unpack_from(pending)
@@ -114,7 +114,7 @@ class Reader:
             part = self._source.recv(_READ)
         except OSError:  # closed on this side, or gone on the other
             return False
-        self._held += part
+        self._buffer += part
         return bool(part)
 
 
@@ -124,12 +124,12 @@ class Sender:
     def __init__(self, sink: socket.socket) -> None:
         self._sink = sink
         self._lock = threading.Lock()
-        self._held: list[bytes] = []
+        self._buffer: list[bytes] = []
 
     def hold(self, frame: bytes) -> None:
         """Keep a frame until :meth:`send`. Frames that are sent together cost as much as one."""
         with self._lock:
-            self._held.append(frame)
+            self._buffer.append(frame)
 
     def send(self) -> None:
         """Send the held frames.
@@ -138,6 +138,6 @@ class Sender:
             OSError: the other side is gone.
         """
         with self._lock:
-            frames, self._held = self._held, []
+            frames, self._buffer = self._buffer, []
             if frames:
                 self._sink.sendall(b"".join(frames))

@@ -33,7 +33,7 @@ class _CallPlan(NamedTuple):
     """Plan of how to call a function."""
 
     way: Literal["prompt", "question", "messages", "mapping", "named"]
-    named: Mapping[str, str] = types.MappingProxyType({})
+    argument_fields: Mapping[str, str] = types.MappingProxyType({})
     """Mapping from arguments to the question's fields."""
 
 
@@ -43,20 +43,20 @@ class FunctionSystem:
     kind = "function"
     takes_context = False
 
-    def __init__(self, made: Callable[..., object], wiring: Wiring, takes: _CallPlan) -> None:
-        self.made = made
+    def __init__(self, wrapped: Callable[..., object], wiring: Wiring, takes: _CallPlan) -> None:
+        self.wrapped = wrapped
         self._wiring = wiring
         self._call_plan = takes
-        called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004
+        called = wrapped if inspect.isroutine(wrapped) else getattr(wrapped, "__call__", wrapped)  # noqa: B004
         self._waits = inspect.iscoroutinefunction(inspect.unwrap(called))
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Call the function, in a thread if it is not async."""
         arguments, keywords = self._arguments(question)
         if self._waits:
-            output = self.made(*arguments, **keywords)
+            output = self.wrapped(*arguments, **keywords)
         else:
-            output = await in_thread(lambda: self.made(*arguments, **keywords))
+            output = await in_thread(lambda: self.wrapped(*arguments, **keywords))
         if inspect.isawaitable(output):
             output = await output
         if isinstance(output, AsyncIterator):  # an answer that is streamed
@@ -70,7 +70,7 @@ class FunctionSystem:
         values = fed(question)
         way = self._call_plan.way
         if way == "named":
-            return (), {name: values[field] for name, field in self._call_plan.named.items()}
+            return (), {name: values[field] for name, field in self._call_plan.argument_fields.items()}
         argument: object = values if way == "mapping" else values["prompt" if way == "question" else way]
         if way == "question":
             argument = question.get("item", argument)
@@ -79,16 +79,16 @@ class FunctionSystem:
         return (argument,), {}
 
 
-def adapts(made: object, wiring: Wiring) -> FunctionSystem | None:
+def adapts(candidate: object, wiring: Wiring) -> FunctionSystem | None:
     """Return the system of a function, or of a callable object. ``None`` if the object is not callable.
 
     Raises:
         Refused: it cannot be called with a question, or the card sets something that functions do not take.
     """
-    if not callable(made):
+    if not callable(candidate):
         return None
     refuse_settings(wiring, "function", "config", "context", "on_interrupt")
-    return FunctionSystem(made, wiring, _call_plan(made, wiring))
+    return FunctionSystem(candidate, wiring, _call_plan(candidate, wiring))
 
 
 def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:

@@ -96,18 +96,18 @@ class Link:
         else:
             self.flush()
 
-    def tell(self, attempt: int, what: str, *args: object, **keywords: object) -> None:
+    def tell(self, attempt: int, event: str, *args: object, **keywords: object) -> None:
         """Hold an event, to be sent with the next frame."""
         if self.left:
             return
         header = {
-            "frame": "tell", "attempt": attempt, "what": what, "args": args, "named": keywords, "step": step_here(),
+            "frame": "tell", "attempt": attempt, "what": event, "args": args, "named": keywords, "step": step_here(),
             "model_call": model_call(), "at": time.perf_counter(),
         }  # fmt: skip
         try:
             frame = packed(header)
         except BadFrame as large:
-            frame = packed({**header, "what": "note", "args": ("too_large", f"{what}: {large}"), "named": {}})
+            frame = packed({**header, "what": "note", "args": ("too_large", f"{event}: {large}"), "named": {}})
         self._sender.hold(frame)
 
     def flush(self) -> None:
@@ -129,12 +129,12 @@ class Link:
         """Stop waiting for verdicts of this number."""
         self._waiting.pop(number, None)
 
-    def settle(self, said: Mapping[str, Any], body: bytes) -> None:
+    def settle(self, verdict: Mapping[str, Any], body: bytes) -> None:
         """Pass a verdict to the function that waits for it."""
-        wake = self._waiting.get(said["n"])
+        wake = self._waiting.get(verdict["n"])
         if wake is not None:
             with contextlib.suppress(RuntimeError):  # the event loop of the caller is closed
-                wake(WireVerdict(said, body))
+                wake(WireVerdict(verdict, body))
 
 
 class HostWatcher:
@@ -282,15 +282,15 @@ class HostObserver:
         self.unseen = watcher.unseen
         self._watcher = watcher
 
-    def __getattr__(self, what: str) -> Callable[..., None]:
-        if what.startswith("_"):
-            raise AttributeError(what)
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        if event.startswith("_"):
+            raise AttributeError(event)
 
         def tell(*args: object, **keywords: object) -> None:
             """Send the event."""
             if self._watcher.over:
                 raise Unsent("the attempt has ended")
-            self._watcher.link.tell(self._watcher.attempt, what, *args, **keywords)
+            self._watcher.link.tell(self._watcher.attempt, event, *args, **keywords)
 
         return tell
 

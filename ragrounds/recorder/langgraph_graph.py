@@ -51,7 +51,7 @@ class GraphSystem:
         """
         from langgraph.channels import LastValue
 
-        self.made = graph
+        self.wrapped = graph
         self._graph, self._wiring = graph, wiring
         builder = getattr(graph, "builder", None)
         channels: Mapping[str, object] = getattr(builder, "channels", {})
@@ -262,7 +262,7 @@ class GraphSystem:
         return updates if self._reads_updates else state, list(requests.items())
 
 
-def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
+def adapts(candidate: object, wiring: Wiring) -> GraphSystem | None:
     """Return the system of a `StateGraph`, a compiled graph or an ``@entrypoint``, or ``None`` for any other object.
 
     Raises:
@@ -271,12 +271,12 @@ def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
     from langgraph.graph import StateGraph
     from langgraph.pregel import Pregel
 
-    if isinstance(made, StateGraph):
+    if isinstance(candidate, StateGraph):
         try:
-            made = made.compile()
+            candidate = candidate.compile()
         except Exception as error:
             raise Refused(f"{wiring.name}: the graph cannot be compiled: {failure(error)}") from error
-    return GraphSystem(made, wiring) if isinstance(made, Pregel) else None
+    return GraphSystem(candidate, wiring) if isinstance(candidate, Pregel) else None
 
 
 def as_messages(value: object) -> object:

@@ -24,7 +24,7 @@ class EngineSystem:
 
     takes_context = False
 
-    def __init__(self, made: Any, wiring: Wiring, *, chats: bool) -> None:
+    def __init__(self, wrapped: Any, wiring: Wiring, *, chats: bool) -> None:
         """Determine the engine's input.
 
         Raises:
@@ -35,16 +35,16 @@ class EngineSystem:
         check_fields(wiring.name, wiring.input.values())
         if len(wiring.input) > 1:
             raise Refused(f'{wiring.name} is a {self.kind}, which takes one text: input = {{ query = "prompt" }}.')
-        self.made = made
+        self.wrapped = wrapped
         self._wiring = wiring
-        self._given = next(iter(wiring.input.values()), "prompt")
+        self._input_name = next(iter(wiring.input.values()), "prompt")
         # A chat engine keeps one conversation: its attempts take turns.
         self._turn = asyncio.Lock() if chats else contextlib.nullcontext()
         self._chats = chats
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Call the engine, in a thread, as its users do."""
-        engine, query = self.made, str(fed(question)[self._given])
+        engine, query = self.wrapped, str(fed(question)[self._input_name])
         async with self._turn:
             if self._chats:
                 output = await in_thread(lambda: engine.chat(query, chat_history=[]))
@@ -57,21 +57,21 @@ class EngineSystem:
         return _read_with_passages(output, question, self._wiring, seen)
 
 
-def adapts(made: object, wiring: Wiring) -> EngineSystem | None:
+def adapts(candidate: object, wiring: Wiring) -> EngineSystem | None:
     """Return the system of a LlamaIndex query engine or chat engine, or ``None`` for any other object.
 
     Raises:
         Refused: the card does not fit it.
     """
-    if isinstance(made, type):
+    if isinstance(candidate, type):
         return None
     if "llama_index.core" in sys.modules:
         from llama_index.core.base.base_query_engine import BaseQueryEngine
         from llama_index.core.chat_engine.types import BaseChatEngine
 
         for kind, chats in ((BaseQueryEngine, False), (BaseChatEngine, True)):
-            if isinstance(made, kind):
-                return EngineSystem(made, wiring, chats=chats)
+            if isinstance(candidate, kind):
+                return EngineSystem(candidate, wiring, chats=chats)
     return None
 
 

@@ -139,7 +139,7 @@ class Form(Protocol):
         """Return True if it calls models and searches only through :attr:`Observer.context`."""
 
     @property
-    def made(self) -> object:
+    def wrapped(self) -> object:
         """Return the wrapped object."""
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:

@@ -25,10 +25,10 @@ def text_of(output: object) -> str:
     return content if isinstance(content, str) else str(content)
 
 
-def passages_of(given: object) -> list[dict[str, object]]:
+def passages_of(hits: object) -> list[dict[str, object]]:
     """Convert a list of hits to passages, best first. Hits without text are left out."""
     passages: list[dict[str, object]] = []
-    for hit in given[:_MAX_PASSAGES] if isinstance(given, Sequence) and not isinstance(given, (str, bytes)) else ():
+    for hit in hits[:_MAX_PASSAGES] if isinstance(hits, Sequence) and not isinstance(hits, (str, bytes)) else ():
         passage = passage_of(hit, len(passages) + 1)
         passages += [passage] if passage["text"] else []
     return passages
@@ -53,14 +53,14 @@ def of_tool(output: object, name: str) -> list[dict[str, object]]:
     return passages if passages or not text.strip() or not searches(name) else [passage_of(text, 1)]
 
 
-def passage_of(held: object, rank: int) -> dict[str, object]:
+def passage_of(hit: object, rank: int) -> dict[str, object]:
     """Convert a text, a mapping, a LangChain document, a LlamaIndex node or a ragrounds passage to a passage.
 
     The text is empty for any other object. The id is the object's own (an id, an address), or a hash of its text.
     """
-    if f"{type(held).__module__}.{type(held).__name__}" == "ragrounds.base.records.Passage":
-        return {name: getattr(held, name) for name in type(held).__struct_fields__}  # type: ignore[attr-defined]
-    node = getattr(held, "node", held)  # LlamaIndex wraps a node together with its score
+    if f"{type(hit).__module__}.{type(hit).__name__}" == "ragrounds.base.records.Passage":
+        return {name: getattr(hit, name) for name in type(hit).__struct_fields__}  # type: ignore[attr-defined]
+    node = getattr(hit, "node", hit)  # LlamaIndex wraps a node together with its score
     about = node if isinstance(node, Mapping) else getattr(node, "metadata", None)
     fields = {str(key): value for key, value in about.items()} if isinstance(about, Mapping) else {}
     if isinstance(node, str):
@@ -69,7 +69,7 @@ def passage_of(held: object, rank: int) -> dict[str, object]:
         source = _first(fields, SOURCES) or _stable_id(getattr(node, "ref_doc_id", ""))
         id = fields.get("id") or _stable_id(getattr(node, "node_id", ""))
         fields = {"text": str(content()), "id": id, "title": fields.get("title"), "document": source}
-        fields["score"] = getattr(held, "score", None)
+        fields["score"] = getattr(hit, "score", None)
     elif isinstance(text := getattr(node, "page_content", None), str):
         fields |= {"page_content": text, "id": getattr(node, "id", None) or fields.get("id")}
     elif not isinstance(node, Mapping):

@@ -88,11 +88,11 @@ class Reads:
         self._variables: dict[str, str | None] = {}
         self._set: set[str] = set()
         """Variables that the system sets itself. They are left out, because their origin is recorded, too."""
-        self._written: set[str] = set()
+        self._written_paths: set[str] = set()
         self._imported: set[str] = set()
         self._loaded = 0
         self._new = True
-        self._told: dict[str, dict[str, Any]] = {}
+        self._reported: dict[str, dict[str, Any]] = {}
         if alone:
             _FALLBACK.append(self)
         _install()
@@ -113,13 +113,13 @@ class Reads:
             current: dict[str, dict[str, Any]] = {
                 "files": {path: list(mark) for path, mark in self._files.copy().items()},
                 "folders": dict.fromkeys(self._folders.copy(), 1),
-                "written": dict.fromkeys(self._written.copy(), 1),
+                "written": dict.fromkeys(self._written_paths.copy(), 1),
                 "variables": {name: value for name, value in variables.items() if name not in self._set},
                 "modules": modules,
                 "imported": {name: 1 for name, file in modules.items() if file in self._imported},
                 "path": dict.fromkeys(sys.path, 1),
             }
-            before, self._told = self._told, current
+            before, self._reported = self._reported, current
         changes = {
             kind: {key: value for key, value in entries.items() if before.get(kind, {}).get(key, ...) != value}
             for kind, entries in current.items()
@@ -135,7 +135,7 @@ class Reads:
             return
         if flags & _WRITE_FLAGS:
             self.wrote(name)
-        elif name not in self._written:
+        elif name not in self._written_paths:
             mark = _mark(name)
             self._new |= self._files.get(name) != mark
             self._files[name] = mark
@@ -143,8 +143,8 @@ class Reads:
     def wrote(self, path: object) -> None:
         """Record that a file is written."""
         name = _absolute(path)
-        if name and name not in self._written:
-            self._written.add(name)
+        if name and name not in self._written_paths:
+            self._written_paths.add(name)
             self._new = True
 
     def listed(self, path: object) -> None:

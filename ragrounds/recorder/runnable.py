@@ -23,7 +23,7 @@ class RunnableSystem:
     kind = "LangChain runnable"
     takes_context = False
 
-    def __init__(self, made: Runnable[Any, object], wiring: Wiring) -> None:
+    def __init__(self, wrapped: Runnable[Any, object], wiring: Wiring) -> None:
         """Determine the input of the runnable.
 
         Raises:
@@ -31,9 +31,9 @@ class RunnableSystem:
         """
         refuse_settings(wiring, "runnable", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
-        self.made = made
+        self.wrapped = wrapped
         self._wiring = wiring
-        keys, way = _input_keys(made)
+        keys, way = _input_keys(wrapped)
         self.input = wiring.input or guess_fields(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         self._way = "mapping" if self.input else way
         if keys and not self.input:
@@ -51,11 +51,11 @@ class RunnableSystem:
             "recursion_limit": seen.max_steps,
             "configurable": {"thread_id": seen.thread, "session_id": seen.thread, **self._wiring.config},
         }
-        output = await self.made.ainvoke(input_value, cast("RunnableConfig", config))
+        output = await self.wrapped.ainvoke(input_value, cast("RunnableConfig", config))
         return read_answer(output, question, self._wiring, seen)
 
 
-def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
+def adapts(candidate: object, wiring: Wiring) -> RunnableSystem | None:
     """Return the system of a runnable, or ``None`` for any other object.
 
     Raises:
@@ -63,7 +63,7 @@ def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
     """
     from langchain_core.runnables import Runnable
 
-    return RunnableSystem(made, wiring) if isinstance(made, Runnable) else None
+    return RunnableSystem(candidate, wiring) if isinstance(candidate, Runnable) else None
 
 
 def _input_keys(runnable: Runnable[Any, object]) -> tuple[list[str], str]:

@@ -76,7 +76,7 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
-def lacking(name: str, wanted: str, holder: object, module: ModuleType) -> str:
+def lacking(name: str, missing_name: str, holder: object, module: ModuleType) -> str:
     """Return the error message for a missing name, with the existing names."""
     attributes = {key: value for key, value in vars(holder).items() if not key.startswith("_")}
     graphs = [
@@ -97,9 +97,9 @@ def lacking(name: str, wanted: str, holder: object, module: ModuleType) -> str:
     names = list(dict.fromkeys([*graphs, *functions]))
     candidates = [key for key in names if _may_answer(key, attributes[key])]
     listing = f"It has: {', '.join(candidates[:20])}." if candidates else "It has no graph and no function of its own."
-    if not wanted:
+    if not missing_name:
         return f"{name}: which one? Expected {name}:NAME. {listing}"
-    return f"{name}: there is no {wanted!r}.{nearest(wanted, names)} {listing}"
+    return f"{name}: there is no {missing_name!r}.{nearest(missing_name, names)} {listing}"
 
 
 def _may_answer(name: str, candidate: object) -> bool:

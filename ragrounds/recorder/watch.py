@@ -148,8 +148,8 @@ def _patch_http_client(module: Any) -> Iterator[Callable[[], None]]:
 class Carried:
     """Work that another process does, as a part of the attempt that submitted it."""
 
-    def __init__(self, work: Callable[..., Any], path: children.ChildWatcher, whole: bool) -> None:
-        self._work, self._path, self._is_process = work, path, whole
+    def __init__(self, work: Callable[..., Any], path: children.ChildWatcher, is_complete: bool) -> None:
+        self._work, self._path, self._is_process = work, path, is_complete
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the work."""

@@ -330,14 +330,14 @@ def passages_of(tool: AgentTool, answer: ToolAnswer) -> tuple[Passage, ...]:
     return (passage,)
 
 
-def interleave(found: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
+def interleave(rankings: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
     """Return the first of each list, then the second of each, and so on: `k` of different ids, ranks from 1.
 
     Scores stay unchanged, since scores of different searches are not comparable.
     """
     by_id: dict[str, Passage] = {}
-    for rank_index in range(max(map(len, found), default=0)):
-        for passages in found:
+    for rank_index in range(max(map(len, rankings), default=0)):
+        for passages in rankings:
             if rank_index < len(passages):
                 by_id.setdefault(passages[rank_index].id, passages[rank_index])
     return tuple(replace(passage, rank=rank) for rank, passage in enumerate(list(by_id.values())[:k], 1))

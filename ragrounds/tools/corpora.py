@@ -50,7 +50,7 @@ class CorpusSource:
     """Folder that the ids of documents are relative to; ``None`` if the files are JSON Lines."""
     reading: str = "full"
     """Way in which documents are read: one of :data:`ragrounds.tools.documents.READINGS`."""
-    found: tuple[BuildEntry, ...] = ()
+    other_files: tuple[BuildEntry, ...] = ()
     """Entries for the build report: other files in the folder, which are not read."""
 
     def stamp(self) -> str:
@@ -62,7 +62,9 @@ class CorpusSource:
             (storable(str(file.resolve())), (status := file.stat()).st_size, status.st_mtime_ns, status.st_ctime_ns)
             for file in self.files
         ]
-        return msgspec.json.encode((facts, self.found)).decode() + ("" if self.reading == "full" else self.reading)
+        return msgspec.json.encode((facts, self.other_files)).decode() + (
+            "" if self.reading == "full" else self.reading
+        )
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -139,7 +141,7 @@ def corpus_source(corpus: str) -> CorpusSource:
         _must_be_document(path)
     if not files:
         expected = _WANTED.get(family, "*.jsonl (or .gz, .zst)")
-        contents = f" What is there: {'; '.join(BuildReport.of_entries(entries).lines(most=3))}." if entries else ""
+        contents = f" What is there: {'; '.join(BuildReport.of_entries(entries).lines(limit=3))}." if entries else ""
         raise UserError(f"The folder {str(path)!r} holds no {expected}: expected a {family} corpus.{contents}")
     stem = path if path.is_dir() else Path(path.name.split(".jsonl")[0])
     root = path if family == "files" else None
@@ -207,7 +209,7 @@ def passages(
     """
     outcomes = BuildReport() if report is None else report
     if start == (0, 0):
-        outcomes.add_entries(origin.found)
+        outcomes.add_entries(origin.other_files)
     if origin.root is not None:
         yield from _documents(origin, origin.root, bad, outcomes, start[0])
         return

@@ -35,7 +35,7 @@ def absent_words(golds: Iterable[Gold], corpus: str, home: Path) -> str:
         collection.store.of_document(document) for collection in collections for document in dict.fromkeys(gold_ids)
     ):
         return ""
-    first = next((record[1] for collection in collections for record in collection.store.each()), "")
+    first = next((record[1] for collection in collections for record in collection.store.iterate()), "")
     return (
         f"None of the {len(set(gold_ids)):,} gold documents of the questions is in the corpus {corpus}: no search will "
         f"count as found. The questions name {safe(repr(gold_ids[0]), 60)}, the corpus has "

@@ -58,7 +58,7 @@ class McpSource:
         return self.server.price if self.server.price is not None or self.server.url else 0.0
 
     @property
-    def kept(self) -> Path:
+    def tools_path(self) -> Path:
         """Return the path of its stored list of tools."""
         return self.home / "mcp" / f"{text_digest(self.name, self.server.identity)}.json"
 
@@ -84,7 +84,7 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
         except UserError:
             raise
         except Exception as problem:  # processes, pipes, HTTP, and groups of their errors
-            if not source.kept.is_file():
+            if not source.tools_path.is_file():
                 message = _reason(source, problem)
                 raise UserError(
                     f"The MCP server {source.name!r} ({source.server.identity}) does not answer: {message}."
@@ -92,15 +92,15 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
         else:
             if not tools:
                 raise UserError(f"The MCP server {source.name!r} ({source.server.identity}) has no tools.")
-            source.kept.parent.mkdir(parents=True, exist_ok=True)
-            source.kept.write_bytes(msgspec.json.encode(tools))
+            source.tools_path.parent.mkdir(parents=True, exist_ok=True)
+            source.tools_path.write_bytes(msgspec.json.encode(tools))
             return tools
-    if not source.kept.is_file():
+    if not source.tools_path.is_file():
         raise UserError(
             f"What the MCP server {source.name!r} offers is unknown, and a replay sends no request: run once with "
             "--journal reuse."
         )
-    return msgspec.json.decode(source.kept.read_bytes(), type=tuple[Tool, ...])
+    return msgspec.json.decode(source.tools_path.read_bytes(), type=tuple[Tool, ...])
 
 
 async def _fetch_tools(source: McpSource) -> tuple[Tool, ...]:
@@ -176,7 +176,7 @@ async def use_tool(source: McpSource, tool: str, arguments: Mapping[str, object]
     """
     for number in range(1, TRIES + 1):
         try:
-            session = await _SESSIONS.of(source)
+            session = await _SESSIONS.session_of(source)
             answer = await asyncio.wait_for(session.call_tool(tool, dict(arguments)), source.server.seconds)
         except (UserError, asyncio.CancelledError):
             raise
@@ -200,7 +200,7 @@ class _Sessions:
     def __init__(self) -> None:
         self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _OpenSession]] = WeakKeyDictionary()
 
-    async def of(self, source: McpSource) -> ClientSession:
+    async def session_of(self, source: McpSource) -> ClientSession:
         """Return the server's session on this loop, opened if needed."""
         sessions = self._open.setdefault(asyncio.get_running_loop(), {})
         if source.actor not in sessions:

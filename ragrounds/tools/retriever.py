@@ -44,11 +44,11 @@ class RetrieverParameter:
     default: Value | None = None
     """Default; ``None`` if it has none, or depends on others. Otherwise the values have its type."""
     least: float | None = None
-    most: float | None = None
+    maximum: float | None = None
     among: tuple[str, ...] = ()
     """Words that the value may be; empty if any is allowed."""
 
-    def of(self, spec: Spec) -> Any:
+    def value_in(self, spec: Spec) -> Any:
         """Return a spec's value of the parameter, or its default.
 
         Raises:
@@ -62,10 +62,12 @@ class RetrieverParameter:
         elif isinstance(self.default, int | float):
             kinds = int if isinstance(self.default, int) else (int, float)
             fits = isinstance(value, kinds) and not isinstance(value, bool)
-            fits = fits and (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+            fits = (
+                fits and (self.least is None or value >= self.least) and (self.maximum is None or value <= self.maximum)
+            )
             expected = "a whole number" if kinds is int else "a number"
-            if self.most is not None:
-                expected += f" from {self.least:g} to {self.most:g}"
+            if self.maximum is not None:
+                expected += f" from {self.least:g} to {self.maximum:g}"
             elif self.least is not None:
                 expected += f" of {self.least:g} or more"
         else:
@@ -102,7 +104,7 @@ class SearchedCorpora:
     opened: list[Spec] = field(default_factory=list)
     """Every retriever that was opened over the corpora, in this order. The hits depend on them."""
 
-    def each(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
+    def open_over_all(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
         """Open a searcher over the passages of every corpus. The hits of several are merged by raw score."""
         collections = [open_collection(name, self.home, progress=self.progress) for name in corpora_of(self.names)]
         opened = [open_one(collection) for collection in collections]
@@ -161,14 +163,14 @@ class Retriever:
         """
         check_known(spec, [parameter.name for parameter in self.parameters])
 
-    def given(self, spec: Spec) -> dict[str, Any]:
+    def values_in(self, spec: Spec) -> dict[str, Any]:
         """Return every parameter with its value in a spec, or its default.
 
         Raises:
             UserError: as :meth:`check`, or a value of another kind, or out of range.
         """
         self.check(spec)
-        return {parameter.name: parameter.of(spec) for parameter in self.parameters}
+        return {parameter.name: parameter.value_in(spec) for parameter in self.parameters}
 
     def missing(self) -> str:
         """Return the library that has to be installed before it can be used; empty if nothing is missing."""

@@ -38,12 +38,12 @@ async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> T
     return ToolAnswer(_json(row), (passage,))
 
 
-def read_answer(library: Library, passage: str, around: int, whole: bool, document: str = "") -> ToolAnswer:
+def read_answer(library: Library, passage: str, around: int, whole_document: bool, document: str = "") -> ToolAnswer:
     """Return a passage's neighbours in its document, or the whole document.
 
     If the passage does not exist, the answer says so. `document` is the document's id, if known.
     """
-    passages = _neighbours(library, passage, around, whole, document)
+    passages = _neighbours(library, passage, around, whole_document, document)
     if not passages:
         return ToolAnswer(_json({"error": f"There is no passage {passage!r} in the corpus."}))
     # Rows until PAGE characters are full; the first is cut if it alone is longer. The number of

@@ -27,25 +27,27 @@ def search_words(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
     return "not known" if searches_unknown(attempt, calls) else "no search"
 
 
-def terms_of(asked: Request) -> str:
+def terms_of(request: Request) -> str:
     """Return the parameters of a request other than its messages: ``at most 50 tokens; temperature 0.2``; empty if
     none.
     """
-    terms = [f"at most {asked.max_tokens} tokens"] if asked.max_tokens else []
-    terms += [f"stops at {asked.stop!r}"] if asked.stop else []
-    terms += [f"occurrence {asked.occurrence}"] if asked.occurrence else []
-    terms += ["provider's web search"] if asked.web_search else []
-    terms += [f"tools: {', '.join(tool.name for tool in asked.tools)}"] if asked.tools else []
-    terms += [f"tool choice: {asked.tool_choice}"] if asked.tool_choice else []
-    terms += ["one tool at a time"] if asked.parallel_tool_calls is False else []
-    terms += [f"temperature {asked.temperature:g}"] if asked.temperature is not None else []
-    terms += [f"seed {asked.seed}"] if asked.seed is not None else []
-    if form := asked.response_format:
+    terms = [f"at most {request.max_tokens} tokens"] if request.max_tokens else []
+    terms += [f"stops at {request.stop!r}"] if request.stop else []
+    terms += [f"occurrence {request.occurrence}"] if request.occurrence else []
+    terms += ["provider's web search"] if request.web_search else []
+    terms += [f"tools: {', '.join(tool.name for tool in request.tools)}"] if request.tools else []
+    terms += [f"tool choice: {request.tool_choice}"] if request.tool_choice else []
+    terms += ["one tool at a time"] if request.parallel_tool_calls is False else []
+    terms += [f"temperature {request.temperature:g}"] if request.temperature is not None else []
+    terms += [f"seed {request.seed}"] if request.seed is not None else []
+    if form := request.response_format:
         schema = form.get("json_schema")
         schema_name = schema.get("name") or "JSON schema" if isinstance(schema, dict) else form.get("type")
         terms.append(f"a reply of the form {schema_name}")
-    if asked.logprobs is not None:
-        terms.append("log probabilities" + (f" with the {asked.logprobs} likeliest tokens" if asked.logprobs else ""))
+    if request.logprobs is not None:
+        terms.append(
+            "log probabilities" + (f" with the {request.logprobs} likeliest tokens" if request.logprobs else "")
+        )
     return "; ".join(terms)
 
 
@@ -70,7 +72,7 @@ class HopSigns(Struct, frozen=True, kw_only=True):
     """Summary of a hop as a line shows it."""
 
     query: str
-    found: int
+    passage_count: int
     gold_rank: int | None
     """Best rank of a gold passage; ``None`` if the hop found no gold passage."""
     fate: Fate
@@ -78,7 +80,7 @@ class HopSigns(Struct, frozen=True, kw_only=True):
     new: int
     repeats: int | None
     failed: bool
-    place: int
+    call_number: int
     """Index of the hop's call among the calls of the attempt."""
 
     @property
@@ -105,11 +107,11 @@ def hop_signs(hop: Hop) -> HopSigns:
     gold = [passage for passage in hop.found if passage.gold]
     return HopSigns(
         query=hop.query[:_MAX_QUERY_LENGTH],
-        found=len(hop.found),
+        passage_count=len(hop.found),
         gold_rank=gold[0].rank if gold else None,
         fate=min((passage.fate for passage in gold), key=FATES.index, default="not seen"),
         new=hop.new,
         repeats=hop.repeats,
         failed=bool(hop.error),
-        place=hop.call,
+        call_number=hop.call,
     )

@@ -22,7 +22,7 @@ FOLDED = 16
 """Width in terminal columns to which words are folded by default."""
 
 
-def written(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as text: whole numbers with commas, texts made safe, a dash if not known."""
     if value is None:
         return UNKNOWN
@@ -40,11 +40,11 @@ class Column(Struct, frozen=True):
     """Value in a row: a function of the row, a path of attributes (``usage.input``); by default its attribute
     `name`.
     """
-    text: Callable[[Any], str] = written
+    text: Callable[[Any], str] = format_value
     """Function that writes a value as text."""
     right: bool = True
     """True if values are aligned to the right, as figures are; words are aligned to the left."""
-    whole: bool = False
+    unfolded: bool = False
     """True if the words are not folded on a narrow screen: ids, so that they can be copied."""
     least: int = FOLDED
     """Width in terminal columns below which the words are not folded."""
@@ -65,7 +65,7 @@ class Column(Struct, frozen=True):
     """Description of the column in frames."""
     unit: str = ""
 
-    def of(self, row: Any) -> Any:
+    def value_in(self, row: Any) -> Any:
         """Return the column's value in a row; ``None`` if the path to it ends early."""
         if callable(self.value):
             return self.value(row)
@@ -76,7 +76,7 @@ class Column(Struct, frozen=True):
     def cell(self, row: Any) -> str:
         """Return the column's value in a row as text."""
         mark = "≥ " if self.least_where and getattr(row, self.least_where) else ""
-        return mark + self.text(self.of(row))
+        return mark + self.text(self.value_in(row))
 
 
 class TextTable(Struct, frozen=True, kw_only=True):

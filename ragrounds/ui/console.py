@@ -63,8 +63,8 @@ def counting() -> Iterator[Callable[[str, int], None]]:
 
 
 @contextmanager
-def at_work(what: str) -> Iterator[None]:
+def at_work(step: str) -> Iterator[None]:
     """Show the current step on a terminal while the block runs. The block must print nothing."""
     with counting() as report:
-        report(what, 0)
+        report(step, 0)
         yield

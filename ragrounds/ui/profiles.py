@@ -11,13 +11,13 @@ from ragrounds.agents.profile import Profile, Setting
 from ragrounds.ui.text import safe
 
 
-def print_profile(profile: Profile, console: Console, *, whole: bool) -> None:
+def print_profile(profile: Profile, console: Console, *, with_values: bool) -> None:
     """Print a profile: its paper and the graphs that it sets; with `whole` also every value with its source."""
     console.print(Text(profile.name, style="bold"), Text(f"  {profile.summary}"), sep="\n")
     console.print(Text(f"  after {profile.paper}", style="dim"))
     if profile.code:
         console.print(Text(f"  code  {profile.code}", style="dim"))
-    if not whole:
+    if not with_values:
         console.print(Text(f"  {', '.join(profile.graphs) or 'no agents'}\n", style="cyan"))
         return
     if profile.scorer:

@@ -8,19 +8,21 @@ from ragrounds.evals.engine.progress import AgentProjection, ProjectedSum, Proje
 from ragrounds.ui.text import dollars, duration, one_line, tokens
 
 
-def projection_text(found: Projection) -> str:
+def projection_text(projection: Projection) -> str:
     """Return a projection in a few lines: every agent, and the total."""
-    seen = min(agent.seen for agent in found.agents)
+    seen = min(agent.seen for agent in projection.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
-    for agent in found.agents:
+    for agent in projection.agents:
         expected = _amounts_text(agent)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
-    if len(found.agents) > 1:
-        lines.append(f"  together, if they share no call: {_amounts_text(found)}")
-    lines.append(f"  time: {_interval_text(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
-    if found.processor_bound:
+    if len(projection.agents) > 1:
+        lines.append(f"  together, if they share no call: {_amounts_text(projection)}")
+    lines.append(
+        f"  time: {_interval_text(projection.seconds, duration)} with {projection.in_flight:,} attempts in flight"
+    )
+    if projection.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
-    if found.cost is not None and found.cost.value:
+    if projection.cost is not None and projection.cost.value:
         lines.append("  Dollars are the full price; cached calls, and those that agents share, cost less.")
     return "\n".join(lines)
 

@@ -145,7 +145,7 @@ async def test_meditron_s_documents_stand_before_the_demonstration_that_its_card
     agent = profiles.apply("vanilla_rag[retriever=bm25,top_k=1]", "medrag", "vllm:meditron-70b")
     played = await play(agent, ['{"answer_choice":\n\n"B"}'])
     assert played.attempt.text == '{"answer_choice": "B"}', "white space is squeezed before it is read"
-    text = cards()["meditron"].written(played.model.requests[0].messages)
+    text = cards()["meditron"].render(played.model.requests[0].messages)
     places = [
         text.index(part) for part in ("Document [0] (Title: Title 1)", '"answer_choice": "X"', "Which drug is given")
     ]

@@ -105,9 +105,9 @@ def test_losses_and_the_price_from_which_a_careful_agent_loses_less(store, tmp_p
     assert more.price == pytest.approx(1.5)
     assert more.low < 1.5 < more.high
     for end in (more.low, more.high):  # the interval of the price ends where that of the difference does
-        value, half = more.at(end)
+        value, half = more.difference_at(end)
         assert abs(value) == pytest.approx(half)
-    assert more.at(1.5)[0] == pytest.approx(0.0)
+    assert more.difference_at(1.5)[0] == pytest.approx(0.0)
     assert more.words == f"from 1.5 ({more.low:.3g} to {more.high:.3g})"
     back = analyse("harm", store, [careful, bold], AnalysisOptions()).record[1].more
     assert (back.price, back.low, back.high) == pytest.approx((more.price, more.low, more.high))
@@ -156,7 +156,11 @@ def test_the_interval_is_that_of_the_difference_at_each_price():
             {one.id: (*row, *row) for one, row in zip(QUESTIONS, each[:, :2], strict=True)} for each in table
         )
         made = difference(QUESTIONS, first, second)
-        inside = [price for price in np.linspace(0, 50, 501) if abs(made.at(price)[0]) <= made.at(price)[1]]
+        inside = [
+            price
+            for price in np.linspace(0, 50, 501)
+            if abs(made.difference_at(price)[0]) <= made.difference_at(price)[1]
+        ]
         if made.low is None:
             assert not inside
         elif inside:

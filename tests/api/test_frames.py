@@ -51,7 +51,7 @@ def test_every_frame_of_runs_has_its_columns() -> None:
     assert passages["gold"].any()
     assert set(made["scores"]["run"]) == set(result.ids)
     figures = made["figures"]
-    shown = {line.run: line.overall.value for line in result.comparison.shown()[0][0].lines}
+    shown = {line.run: line.overall.value for line in result.comparison.shown_tables()[0][0].lines}
     assert dict(zip(figures["run"][:2], figures["value"][:2], strict=True)) == shown
     runs = made["runs"]
     assert runs["completed"].tolist() == [12, 12]

@@ -23,7 +23,7 @@ async def staged(tmp_path):
 
 def votes_of(ready, voter, *axes):
     names = axes or tuple(axis.name for axis in ready.arena.axes)
-    return Voting(kept=ready.keeper, arena=ready.arena, lineup=ready.field, voter=voter, axes=names)
+    return Voting(arena_store=ready.keeper, arena=ready.arena, lineup=ready.field, voter=voter, axes=names)
 
 
 async def test_a_vote_is_kept_once_and_a_skipped_pair_is_no_match(staged):

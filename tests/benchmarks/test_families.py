@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.benchmarks import all_cards, known, load, register
+from ragrounds.evals.benchmarks import all_cards, benchmark_names, load, register
 from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
 from ragrounds.evals.benchmarks.family import families
 
@@ -293,7 +293,7 @@ def test_every_card_belongs_to_a_family_and_names_are_unique():
     names = [card.name for card in all_cards()]
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} <= set(families())
-    assert set(families()) <= set(known())
+    assert set(families()) <= set(benchmark_names())
 
 
 def test_the_sample_is_shipped(tmp_path):

@@ -142,7 +142,7 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
         assert [run.created for run in store.runs()] != sorted(run.created for run in store.runs())
         again = planned(store, "vanilla_rag", asked, golds, ScriptedModel())
         assert again.run.id == ids[0]
-        assert (await replayed(store, [again], asked, golds)).made == 0
+        assert (await replayed(store, [again], asked, golds)).calls_made == 0
 
 
 # Disks

@@ -21,7 +21,7 @@ CLAIM = "accuracy(one) > accuracy(two) @ 95%"
 
 
 def stop(runs, asked, claim=CLAIM, seed=3, most=None):
-    return ClaimStop(claim, runs, asked, seed=seed, most=most)
+    return ClaimStop(claim, runs, asked, seed=seed, max_questions=most)
 
 
 def pair(store, asked, first=1.0, second=0.0, **more):

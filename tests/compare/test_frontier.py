@@ -131,7 +131,7 @@ def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
     runs = [add_run(store, name, questions(2), [1, 0], cost_uncached=0.0) for name in ("cheap", "good")]
     found = compare(store, runs, cost="cost_uncached").tables[0].frontier
     cost = across_axis(picture(found))
-    assert cost.place(0.0) == 0.0
+    assert cost.position_of(0.0) == 0.0
     assert "$0.00" in draw(picture(found)).plain
     assert [point.on_frontier for point in found.points] == [True, True]
     assert found.tradeoffs == ()
@@ -188,7 +188,7 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
     ]
     cost = across_axis(picture(compare(store, far).tables[0].frontier))
     assert cost.logarithmic
-    assert 0.0 <= cost.place(0.1) < cost.place(3.0) < cost.place(100.0) <= 1.0
+    assert 0.0 <= cost.position_of(0.1) < cost.position_of(3.0) < cost.position_of(100.0) <= 1.0
 
 
 def test_the_svg_is_xml_with_bars_and_inert_names(store):

@@ -10,7 +10,7 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
 from ragrounds.evals.claims.gate import FollowedGate, Policy, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, judged, majority_error, size, spread_of, tilted
+from ragrounds.evals.claims.gate_plan import DesignSize, majority_error, majority_mean, size, spread_of, tilted
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
 
@@ -203,7 +203,7 @@ def test_epochs_and_judges_take_what_varies_within_a_question() -> None:
     assert spread_of(within, 2) < spread_of(within, 1)
     assert majority_error(0.1, 3) == pytest.approx(3 * 0.01 * 0.9 + 0.001)
     assert majority_error(0.0, 3) == 0
-    assert judged(0.6, 0.5, 0.1, 1) == pytest.approx(0.58)
+    assert majority_mean(0.6, 0.5, 0.1, 1) == pytest.approx(0.58)
     noisy = np.array([[0.0], [1.0]] * 20)
     assert spread_of(noisy, 1, 1, 0.1, 1.0) == pytest.approx(1.0)
     generator = np.random.default_rng(0)

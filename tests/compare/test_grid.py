@@ -49,7 +49,7 @@ def test_each_cell_is_the_row_of_the_list(store: Store) -> None:
     grid = grid_of(store)
     for row in range(grid.rows):
         for column in range(3):
-            place = grid.place(row, column)
+            place = grid.index_of(row, column)
             assert place is not None
             summary = grid.pages.read([place])[0]
             cell = grid.cell(row, column)
@@ -109,8 +109,8 @@ def test_epochs_are_shares(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert cells[0].value == pytest.approx(2 / 3)
         assert grid.cell(1, 0).scored == 2
-        assert grid.place(0, 0, 1) == grid.place(0, 0, None) == 1  # the first that is not right
-        assert (grid.place(0, 0, 2), grid.place(0, 0, 3)) == (2, None)
+        assert grid.index_of(0, 0, 1) == grid.index_of(0, 0, None) == 1  # the first that is not right
+        assert (grid.index_of(0, 0, 2), grid.index_of(0, 0, 3)) == (2, None)
 
 
 def test_scores_of_two_scorers_are_in_no_mean_together(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_runs_on_different_questions_are_joined_by_id(tmp_path: Path) -> None:
         add_run(store, "two", asked[1:], [1, 1, 0])
         grid = grid_of(store)
         assert grid.rows == 4
-        assert grid.place(0, 1) is None
-        assert grid.place(3, 1) == 5
+        assert grid.index_of(0, 1) is None
+        assert grid.index_of(3, 1) == 5
         assert [grid.cell(row, 1).value for row in range(4)] == [None, 1, 1, 0]
         assert grid.firsts.tolist() == [0, 1, 2, 5]

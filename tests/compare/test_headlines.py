@@ -57,7 +57,7 @@ def test_the_headline_is_the_same_for_all_systems(store):
     scored(store, one, "robust", {question.id: 0.0 for question in asked})
     found = compare(store, [one, other], common=True)
     assert shown(found) == {"robust": []}
-    assert [line.overall.value for line in found.shown()[0][0].lines] == [0.0, 1.0]
+    assert [line.overall.value for line in found.shown_tables()[0][0].lines] == [0.0, 1.0]
 
 
 def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
@@ -69,7 +69,7 @@ def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
     assert shown(found) == {"strict": [], "facts": ["equivalent"]}
     assert found.outcomes()[run.id].total() == 5
     # Named ones stand alone.
-    assert [(table.scorer, beside) for table, beside in found.shown(["rouge-l"])] == [("rouge-l", [])]
+    assert [(table.scorer, beside) for table, beside in found.shown_tables(["rouge-l"])] == [("rouge-l", [])]
     assert [one.scorer for one in compare(store, [run], scorers=["rouge-l"]).headlines] == ["rouge-l"]
 
 
@@ -100,7 +100,7 @@ def test_a_judged_run_is_shown(tmp_path):
             [Score(question_id=q.id, epoch=0, scorer="rouge-l", value=0.5, answer_status="answered") for q in asked],
         )
         found = compare(store, [run])
-    assert [table.scorer for table, _ in found.shown()] == ["equivalent"]
+    assert [table.scorer for table, _ in found.shown_tables()] == ["equivalent"]
     assert found.outcomes()[run.id].total() == 4
 
 
@@ -139,7 +139,7 @@ def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
             run, [Score(question_id=q.id, epoch=0, scorer="facts", value=None, answer_status="answered") for q in asked]
         )
         found = compare(store, [run])
-    assert [table.scorer for table, _ in found.shown()] == ["equivalent"]
+    assert [table.scorer for table, _ in found.shown_tables()] == ["equivalent"]
     assert found.tables[0].lines[0].overall.missing == 2
 
 

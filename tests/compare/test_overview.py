@@ -30,7 +30,7 @@ def test_the_figure_is_that_of_the_comparison(store: Store, case: str) -> None:
     run = add_run(store, "one", asked, right, **more)
     (found,) = run_overviews(store, [run], {run.id: "First"})
     compared = compare(store, [run])
-    ((table, _),) = compared.shown()
+    ((table, _),) = compared.shown_tables()
     (row,) = compared.rows
     assert found.score == pytest.approx(table.lines[0].overall.value)
     assert (found.scorer, found.unit, found.name) == (table.scorer, table.unit, "First")

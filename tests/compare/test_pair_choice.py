@@ -122,7 +122,7 @@ def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     frontier = comparison.tables[0].frontier
     picture = frontier_picture(frontier, "strict", agents)
     kept = [point for point in frontier.points if point.on_frontier]
-    others = [mark for mark in picture.marks if not mark.named]
+    others = [mark for mark in picture.marks if not mark.is_labelled]
     assert [mark.name for mark in picture.marks if mark not in others] == [agents[point.run] for point in kept]
     assert len(others) == 40 - len(kept)
     assert all(mark.low is None and mark.x_low is None for mark in others)

@@ -35,7 +35,7 @@ async def test_what_is_in_flight_is_seen_with_its_steps_and_its_call(store: Stor
         1,
         0,
     )
-    assert [(call.kind, call.actor, call.what, call.node) for call in live.doing] == [
+    assert [(call.kind, call.actor, call.subject, call.node) for call in live.doing] == [
         ("model", "test:scripted", "answering", "answer")
     ]
     assert attempts(store, one.run) == {}, "nothing is written before an attempt has ended"
@@ -59,5 +59,5 @@ async def test_a_search_in_flight_says_its_query(store: Store) -> None:
         told = IN_FLIGHT.attempts()
         if told and told[0].doing:
             break
-    assert [(call.kind, call.what) for call in told[0].doing] == [("search", asked[0].text)]
+    assert [(call.kind, call.subject) for call in told[0].doing] == [("search", asked[0].text)]
     await going

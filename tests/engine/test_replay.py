@@ -31,7 +31,7 @@ async def test_every_question_is_answered_once_scored_and_traced(store: Store) -
     kept = attempts(store, one.run)
     assert set(kept) == set(golds)
     assert {attempt.status for attempt in kept.values()} == {"completed"}
-    assert (len(model.asked), len(searcher.asked), journal.made, journal.searches) == (20, 20, 20, 20)
+    assert (len(model.asked), len(searcher.asked), journal.calls_made, journal.searches) == (20, 20, 20, 20)
     assert {score.value for score in store.scores(one.run, "strict")} == {1.0}
     first = kept["t/0"]
     assert node_path(first.events) == ["retrieve", "answer"]
@@ -68,7 +68,7 @@ async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: S
     model = ScriptedModel(delay=0.01)
     twins = [planned(store, text, asked, golds, model) for text in ("direct", "direct[limits.calls=5]")]
     journal = await replayed(store, twins, asked, golds)
-    assert (len(model.asked), journal.made, journal.reused) == (10, 10, 10)
+    assert (len(model.asked), journal.calls_made, journal.reused) == (10, 10, 10)
     cost_paid = [sum(attempt.cost_paid or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
     cost_uncached = [
         sum(attempt.cost_uncached or 0 for attempt in attempts(store, twin.run).values()) for twin in twins
@@ -92,7 +92,7 @@ async def test_replay_mode_answers_from_the_journal_or_stops(store: Store) -> No
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     again = planned(store, "direct[limits.calls=9]", asked[:3], golds, silent)
     journal = await replayed(store, [again], asked[:3], golds, mode="replay")
-    assert (journal.made, journal.reused, silent.asked) == (0, 3, [])
+    assert (journal.calls_made, journal.reused, silent.asked) == (0, 3, [])
     with pytest.raises(StopRun, match=r"not in the journal.*Question number 3"):
         await replayed(store, [planned(store, "direct", asked, golds, silent)], asked, golds, mode="replay")
 

@@ -250,14 +250,14 @@ def turns_of(*results: tuple[str, str, str]) -> Body:
 )
 def test_a_search_that_was_told_of_is_not_read_again(query: str, texts: list[str], result: Any) -> None:
     seen = Listening()
-    assert seen.searches.told(query, texts)
+    assert seen.searches.is_new(query, texts)
     seen.call("/v1/chat/completions", turns_of(result), chat([]))
     assert seen.made == []
     seen.call("/v1/chat/completions", turns_of(result, result), chat([]))
     assert len(seen.made) == 1, "it was told of once, and used twice"
     late = Listening()
     late.call("/v1/chat/completions", turns_of(result), chat([]))
-    assert (len(late.made), late.searches.told(query, texts)) == (1, False), "whichever comes first"
+    assert (len(late.made), late.searches.is_new(query, texts)) == (1, False), "whichever comes first"
 
 
 def test_other_tools_and_what_they_hand_on_are_no_searches() -> None:

@@ -42,7 +42,7 @@ def pair(store: Store, count: int = 200, epochs: int = 1, better: str = RIGHT, w
 def watching(
     planned_runs: Sequence[PlannedRun], asked: Sequence[Question], claim: str = CLAIM, most: int | None = None
 ) -> ClaimStop:
-    return ClaimStop(claim, [one.run for one in planned_runs], asked, seed=3, most=most)
+    return ClaimStop(claim, [one.run for one in planned_runs], asked, seed=3, max_questions=most)
 
 
 def finished(

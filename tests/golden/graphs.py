@@ -16,7 +16,7 @@ from ragrounds.evals.scorers.short_answers import exact, last_answer, normalised
 from ragrounds.evals.stats.intervals import binomial_error
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.continuation import Part
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between
 from ragrounds.graphs.search_o1 import ASK, ASKED, text_so_far
 from ragrounds.graphs.search_r1 import first_action
@@ -95,7 +95,7 @@ def _r1_step(case: Case, agent: str) -> bool:
 def _r1(case: Case, agent: str, form: str) -> bool:
     if case["group"] == "step":
         return _r1_step(case, agent)
-    return written(_read_passages(case["contents_list"]), form) == case["formatted"]
+    return render_documents(_read_passages(case["contents_list"]), form) == case["formatted"]
 
 
 def _r1_match(case: Case) -> bool:

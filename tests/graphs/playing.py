@@ -200,7 +200,7 @@ async def play(
             by_question = {attempt.question_id: attempt for attempt in store.attempts(run)}
             attempts += [by_question.pop(question.id) for question in questions]
             assert not by_question, "every attempt ends with exactly one status"
-        made, reused = journal.made, journal.reused
+        made, reused = journal.calls_made, journal.reused
     return Played(attempts, model, reading, shelf, made, reused)
 
 

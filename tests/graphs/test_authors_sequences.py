@@ -91,7 +91,7 @@ def test_marks_are_weighed_as_theirs_are():
 async def test_a_model_of_self_rags_is_written_to_as_its_authors_do():
     said = ["[Relevant] Heparin. [Fully supported][Utility:5][Retrieval]", "[Relevant] It helps."]
     played = await play("self_rag[mode=tokens,retrieval=always,top_k=1,segments=2]", said, LONG)
-    first, second = (cards()["selfrag"].written(asked.messages, asked.prefix) for asked in played.model.requests)
+    first, second = (cards()["selfrag"].render(asked.messages, asked.prefix) for asked in played.model.requests)
     asked = f"### Instruction:\n{Q}\n\n### Response:\n"
     passage = "[Retrieval]<paragraph>Title 1\nText of passage 1.</paragraph>"
     assert first == f"{asked}{passage}"

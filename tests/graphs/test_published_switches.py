@@ -5,7 +5,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import boxed_line, shortened_lines
 from ragrounds.models.faults import CallFailed
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play
@@ -148,13 +148,13 @@ async def test_medrag_s_documents_are_lines_and_their_text_is_cut_on_the_right()
     played = await play(agent, [ANSWER])
     assert "Document [0] (Title: Title 1) Text of passage 1.\nDocument [1] (Title:\n" in played.shown(0)
     assert played.notes == ["cut"]
-    assert written([passage(1)], "medrag") == "Document [0] (Title: Title 1) Text of passage 1."
-    assert written([], "medrag") == ""
+    assert render_documents([passage(1)], "medrag") == "Document [0] (Title: Title 1) Text of passage 1."
+    assert render_documents([], "medrag") == ""
 
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(UserError, match="Did you mean 'medrag'"):
-        written([], "medrg")
+        render_documents([], "medrg")
 
 
 async def test_no_passages_are_searched_for_and_none_are_shown():

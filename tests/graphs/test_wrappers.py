@@ -175,10 +175,15 @@ def test_texts_are_canonical_and_what_has_no_effect_is_refused(tmp_path):
     assert open_agent("self_consistency[of=direct[prompting=direct],samples=5]").spec == "self_consistency[of=direct]"
     nested = "cascade[first=direct,then=self_consistency[of=vanilla_rag[top_k=2],samples=3]]"
     assert open_agent(nested).spec == nested
-    assert [one.name for one in open_agent(nested).whole] == ["cascade", "direct", "self_consistency", "vanilla_rag"]
+    assert [one.name for one in open_agent(nested).with_inner] == [
+        "cascade",
+        "direct",
+        "self_consistency",
+        "vanilla_rag",
+    ]
     assert with_retriever(nested, "maxp[of=bm25]") == nested.replace("[top_k=2]", "[retriever=maxp[of=bm25],top_k=2]")
     outer = open_agent("best_of[judge=openai:j,model=openai:m,of=self_consistency[of=direct]]")
-    assert [one.card.models for one in outer.whole] == [{"judge": "openai:j", "model": "openai:m"}] + [
+    assert [one.card.models for one in outer.with_inner] == [{"judge": "openai:j", "model": "openai:m"}] + [
         {"model": "openai:m"}
     ] * 2
     file = tmp_path / "mine.toml"

@@ -21,7 +21,7 @@ from ragrounds.evals.scorers.ragchecker import CLAIM_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import TracedCall
-from ragrounds.graphs.documents import written
+from ragrounds.graphs.documents import render_documents
 from tests.conftest import ROOT
 from tests.judges.doubles import Scripted, judged
 
@@ -81,7 +81,7 @@ def test_what_hangs_on_no_missing_verdict_has_a_value(tmp_path):
         return "who knows" if "Dogs bark" in prompt else '{"c1": "entailment", "c2": "neutral"}'
 
     gold = Gold(question_id="q/1", answer="", facts=(("blue is given",),))
-    _, scores, model = judge(tmp_path, "Blue is given.", say, gold=gold, calls=traced(found, written(found)))
+    _, scores, model = judge(tmp_path, "Blue is given.", say, gold=gold, calls=traced(found, render_documents(found)))
     assert scores["faithfulness"].value == 1.0  # one passage entails it, whatever of the other is missing
     assert scores["context-recall"].value is None
     record = json.loads(scores["supported-claims"].prediction)
@@ -116,7 +116,7 @@ def test_every_fabricated_citation_is_found_and_none_invented(form):
         prompt = {
             "bare": "\n".join(f"[{n}] {one.text}" for n, one in enumerate(passages, 1)),
             "listed": "\n".join(f"{n}. {one.text}" for n, one in enumerate(passages, 1)),
-        }.get(form) or written(passages, form)
+        }.get(form) or render_documents(passages, form)
         first = 0 if form in ("plain", "medrag") else 1
         listed, shown = sources_of(traced(passages, f"Read.\n\n{prompt}\n\n### Question\nWhich [1]?"))
         assert shown == {first + place: place for place in range(len(listed))}
@@ -139,7 +139,7 @@ def test_a_long_title_and_blanks_before_a_passage_take_no_time():
 
 def test_passages_that_begin_alike_have_their_own_numbers():
     alike = [passage(number, f"{'Guideline of the ward, as of today. ' * 3}Rule {number}.") for number in range(3)]
-    assert sources_of(traced(alike, written(alike)))[1] == {0: 0, 1: 1, 2: 2}
+    assert sources_of(traced(alike, render_documents(alike)))[1] == {0: 0, 1: 1, 2: 2}
 
 
 def test_the_reader_of_citations():
@@ -160,7 +160,7 @@ def test_citations_are_judged_by_what_they_cite_together(tmp_path):
         held = all(one.strip(" .") in text for one in claim.split(" and "))
         return json.dumps({"c1": "entailment" if held else "neutral"})
 
-    calls = traced(passages, written(passages))
+    calls = traced(passages, render_documents(passages))
     gold = Gold(question_id="q/1", answer="Blue.")
     _, scores, _ = judge(tmp_path, text, say, gold=gold, method=CITATIONS, calls=calls, statements=False)
     values = {name: score.value for name, score in scores.items()}

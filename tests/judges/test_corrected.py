@@ -68,7 +68,7 @@ def test_figures_and_differences_are_glides_own():
         )
         for a, b in zip(one, two, strict=True)
     ]
-    found = correct("s", {"a": one, "b": two[::-1]}, by="glide-py")
+    found = correct("s", {"a": one, "b": two[::-1]}, library_name="glide-py")
     for figure, of in zip(found.figures, (one, two), strict=True):
         people, judge, _ = arrays(of)
         theirs = PPIMeanEstimator().estimate(people, judge)
@@ -83,7 +83,7 @@ def test_figures_and_differences_are_glides_own():
     assert found.differences[0].corrected.high == pytest.approx(theirs.confidence_interval.upper_bound, abs=1e-9)
     uneven = rows(3, chances=True)
     theirs = ASIMeanEstimator().estimate(*arrays(uneven))
-    (figure,) = correct("s", {"a": uneven}, by="glide-py").figures
+    (figure,) = correct("s", {"a": uneven}, library_name="glide-py").figures
     assert figure.corrected.value == pytest.approx(theirs.mean, abs=1e-9)
     assert figure.corrected.error == pytest.approx(theirs.std, abs=1e-9)
 
@@ -94,7 +94,7 @@ def test_glide_is_not_given_what_it_would_take_as_independent():
         JudgedRow(question=r.question, cluster=str(n // 2), judge=r.judge, person=r.person)
         for n, r in enumerate(rows(1))
     ]
-    (figure,) = correct("s", {"a": alike}, by="glide-py").figures
+    (figure,) = correct("s", {"a": alike}, library_name="glide-py").figures
     assert figure.corrected is None
     assert "some share a cluster" in figure.why
 
@@ -104,7 +104,7 @@ def test_where_all_is_labelled_both_libraries_give_the_mean_of_the_labels():
     from glide.estimators import ClassicalMeanEstimator
 
     whole = rows(4, size=100, labelled=100)
-    (figure,) = correct("s", {"a": whole}, by="cje-eval").figures
+    (figure,) = correct("s", {"a": whole}, library_name="cje-eval").figures
     theirs = ClassicalMeanEstimator().estimate(arrays(whole)[0])
     assert figure.corrected.value == pytest.approx(theirs.mean, abs=1e-9)
     assert figure.corrected.error == pytest.approx(theirs.std, abs=1e-9)

@@ -52,14 +52,14 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
     by = LabelJudge(EQUIVALENCE)
     with pytest.raises(StopRun, match="the judge is gone"):
         await judge_runs(store, [run], by, [Scripted(breaks)], journal, PromptFolder(), JudgingOptions(at_once=1))
-    assert journal.made == 4
+    assert journal.calls_made == 4
     swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
     (graded,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
     (again,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
     journal.close()
-    assert journal.made == 5
+    assert journal.calls_made == 5
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.005)
     assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.005))
     assert ledger(store, [run]).total.cost_paid == pytest.approx(0.005)

@@ -194,7 +194,7 @@ def test_of_a_rubric_a_positive_criterion_is_asked_again_and_with_a_planted_verd
     ]
     attempts = [Attempt(run="r", question_id=one.id, epoch=0, status="completed", text=one.id) for one in questions]
     items = list(planned(zip(attempts, questions, golds, strict=True), judge_methods()["rubric"]))
-    assert {item.question.id: item.place for item in items} == {"h/0": 1, "h/1": 0}
+    assert {item.question.id: item.index for item in items} == {"h/0": 1, "h/1": 0}
     assert [set(item.texts) for item in items] == [{"main", "again", "shuffled", "planted"}] * 2
     assert all(item.texts["planted"].endswith('{"criteria_met": "met"}') for item in items)
 

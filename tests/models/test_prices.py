@@ -17,22 +17,22 @@ USAGE = Usage(input=1000, output=100, cached=400, reasoning=60)
 
 def test_each_kind_of_token_has_its_price() -> None:
     plain = Price(input=1.0, output=10.0)
-    assert plain.of(USAGE) == pytest.approx((1000 + 1000) / 1e6)
-    assert Price(input=1, output=10, cached=0.1).of(USAGE) == pytest.approx((600 + 40 + 1000) / 1e6)
-    assert Price(input=1, output=10, reasoning=20).of(USAGE) == pytest.approx((1000 + 400 + 1200) / 1e6)
+    assert plain.dollars(USAGE) == pytest.approx((1000 + 1000) / 1e6)
+    assert Price(input=1, output=10, cached=0.1).dollars(USAGE) == pytest.approx((600 + 40 + 1000) / 1e6)
+    assert Price(input=1, output=10, reasoning=20).dollars(USAGE) == pytest.approx((1000 + 400 + 1200) / 1e6)
 
 
 def test_an_embedder_is_priced_by_what_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('["openai:hashes"]\ninput = 0.02\n')
     price = read_prices(tmp_path / "prices.toml")["openai:hashes"]
-    assert price.of(Usage(input=1_000_000)) == pytest.approx(0.02)
-    assert price.of(Usage(input=1, output=1)) is None  # a text has no known price without one for output
+    assert price.dollars(Usage(input=1_000_000)) == pytest.approx(0.02)
+    assert price.dollars(Usage(input=1, output=1)) is None  # a text has no known price without one for output
 
 
 def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
-    assert Price(input=1, output=10).of(None) is None
-    assert Price(gpu_hour=2.5).of(USAGE) is None
-    assert Price(gpu_hour=2.5, gpus=4).of(None, 36.0) == pytest.approx(0.1)
+    assert Price(input=1, output=10).dollars(None) is None
+    assert Price(gpu_hour=2.5).dollars(USAGE) is None
+    assert Price(gpu_hour=2.5, gpus=4).dollars(None, 36.0) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ async def test_models_of_one_server_share_its_traffic(server: Running) -> None:
     for model in models:
         await model.complete(Request(messages=(Message("user", "q"),)), [])
         await model.close()
-    assert server.url in [flow.place for flow in flows()]
+    assert server.url in [flow.base_url for flow in flows()]
     assert traffic_of(server.url).flow.flying == 0
     assert "rpm" not in models[0].spec
 
@@ -164,11 +164,11 @@ async def test_servers_that_nothing_is_asked_of_are_forgotten() -> None:
         async with traffic_of("http://127.0.0.1:9/idle").call():
             pass
         forget_idle()
-        places = [flow.place for flow in flows()]
+        places = [flow.base_url for flow in flows()]
         assert "http://127.0.0.1:9/busy" in places
         assert "http://127.0.0.1:9/idle" not in places
     forget_idle()
-    assert "http://127.0.0.1:9/busy" not in [flow.place for flow in flows()]
+    assert "http://127.0.0.1:9/busy" not in [flow.base_url for flow in flows()]
 
 
 def test_a_loop_that_is_closed_has_no_flow() -> None:
@@ -176,8 +176,8 @@ def test_a_loop_that_is_closed_has_no_flow() -> None:
 
     async def asks() -> None:
         async with traffic_of("http://127.0.0.1:9/closed").call():
-            assert "http://127.0.0.1:9/closed" in [flow.place for flow in flows()]
+            assert "http://127.0.0.1:9/closed" in [flow.base_url for flow in flows()]
 
     loop.run_until_complete(asks())
     loop.close()
-    assert "http://127.0.0.1:9/closed" not in [flow.place for flow in flows()]
+    assert "http://127.0.0.1:9/closed" not in [flow.base_url for flow in flows()]

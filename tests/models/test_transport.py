@@ -69,7 +69,7 @@ def test_each_call_goes_where_fewest_are_in_flight() -> None:
     turns = []
     for _ in range(6):
         with those.server_for() as server:
-            turns.append(server.place)
+            turns.append(server.base_url)
     assert turns[:3] == turns[3:]
     assert len(set(turns)) == 3
 

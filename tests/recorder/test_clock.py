@@ -87,14 +87,14 @@ def own(tmp_path, monkeypatch):
     with clock.drawing(importing):
         yield importlib.import_module("clocked")
     del sys.modules["clocked"]
-    assert [*importing.known] == ["clocked.py:<module> now 0"]
+    assert [*importing.recorded] == ["clocked.py:<module> now 0"]
     assert not (tmp_path / "__pycache__").exists(), "what is compiled for us is no file of the system's"
 
 
 def drawn(own, known=None, name="drawn"):
     values = clock.Values(known)
     with clock.drawing(values):
-        return getattr(own, name)(), values.known
+        return getattr(own, name)(), values.recorded
 
 
 def test_values_are_given_back_and_are_of_the_real_types(own):
@@ -141,7 +141,7 @@ def test_tasks_side_by_side_get_each_its_own(own):
     def gathered(known, *waits):
         values = clock.Values(known)
         with clock.drawing(values):
-            return asyncio.run(own.parts(*waits)), values.known
+            return asyncio.run(own.parts(*waits)), values.recorded
 
     first, known = gathered({}, (0.03, 0.01), (0.02, 0.03), (0.01, 0.01))
     again, _ = gathered(known, (0.01, 0.01), (0.01, 0.0), (0.03, 0.02))

@@ -150,7 +150,7 @@ async def test_queries_can_be_rewritten_and_results_left_out():
         asked.append((query, passage.text))
         return passage.document != "d0"
 
-    found = await run_queries(_Chunks(), {"q": "x"}, 1, written={"q": Query("x and more")}, keep=keep)
+    found = await run_queries(_Chunks(), {"q": "x"}, 1, replacements={"q": Query("x and more")}, keep=keep)
     assert found.run == {"q": [("d1", 6.0)]}
     assert set(asked) == {("q", "x and more")}
     assert found.left_out == 4

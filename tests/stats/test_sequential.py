@@ -65,7 +65,7 @@ def test_neither_scale_nor_side_matters(values, shift, scale):
     turned = heard([-value for value in values], null=0.0)
     assert (turned.low, turned.high) == (pytest.approx(-found.high), pytest.approx(-found.low))
     assert turned.p == pytest.approx(found.p)
-    moved = heard([shift + scale * value for value in values], least=shift - scale, most=shift + scale, null=shift)
+    moved = heard([shift + scale * value for value in values], least=shift - scale, maximum=shift + scale, null=shift)
     assert (moved.low - shift) / scale == pytest.approx(found.low, abs=1e-7)
     assert (moved.high - shift) / scale == pytest.approx(found.high, abs=1e-7)
     assert moved.p == pytest.approx(found.p)

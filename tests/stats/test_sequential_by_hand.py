@@ -40,7 +40,7 @@ def test_the_capital_is_that_of_the_definition():
 @pytest.mark.parametrize("level", [0.95, 0.8])
 def test_the_ends_are_where_the_capital_reaches_the_limit(level):
     shares = [1, 1, 0.5, 1, 0, 1, 1, 1, 1, 0.5, 1, 1] * 3
-    found = heard([20 * share - 10 for share in shares], least=-10, most=10, level=level)
+    found = heard([20 * share - 10 for share in shares], least=-10, maximum=10, level=level)
     assert found.level == level
     assert found.n == 36
     assert found.mean == pytest.approx(20 * sum(shares) / 36 - 10)
@@ -68,7 +68,7 @@ def test_the_p_value_is_the_best_of_all_looks():
     assert found.p == pytest.approx(1 / capital(shares[:4], 0.5))
     assert heard([1.0, 1.0]).p is None
     assert heard([0.0], null=0.0).p == 1.0  # the capital is below 1, and p never above
-    shifted = heard([3.0, 3.0], least=1.0, most=3.0, null=1.5)  # a quarter of the way
+    shifted = heard([3.0, 3.0], least=1.0, maximum=3.0, null=1.5)  # a quarter of the way
     assert shifted.p == pytest.approx(1 / capital([1, 1], 0.25))
 
 
@@ -101,7 +101,7 @@ def test_values_that_change_their_mean_leave_one_point():
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "level"),
+    ("least", "maximum", "level"),
     [(1.0, 1.0, 0.95), (2.0, 1.0, 0.95), (0.0, 1.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 1.5), (0.0, 1.0, -0.1)],
 )
 def test_what_holds_nothing_is_refused_with_what_was_given(least, most, level):
@@ -111,6 +111,6 @@ def test_what_holds_nothing_is_refused_with_what_was_given(least, most, level):
 
 def test_the_bounds_of_a_difference_are_the_default():
     found = heard([-1.0, 1.0])
-    assert found == heard([-1.0, 1.0], least=-1.0, most=1.0, level=0.95)
+    assert found == heard([-1.0, 1.0], least=-1.0, maximum=1.0, level=0.95)
     assert (found.n, found.mean, found.level) == (2, 0.0, 0.95)
     assert -1 < found.low < -0.99  # a mean of -1 itself is refuted by any other value

@@ -76,7 +76,7 @@ def waiting(path: Path) -> int:
 @pytest.mark.slow
 async def test_who_asks_the_same_meanwhile_waits_for_it(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        written(tmp_path, store.place)
+        written(tmp_path, store.location)
         journal = StoreJournal(store)
         entry = Entry(key=f"{0:064x}", kind="model", actor="m", request=Request(messages=()), payer=b"12345678")
         made: list[str] = []

@@ -201,7 +201,7 @@ def test_what_is_chosen(quiz: Pages, where: str, expected: str) -> None:
 def test_errors_say_where_and_what_was_expected(quiz: Pages, where: str, at: int, said: str) -> None:
     with pytest.raises(FilterError, match=re.escape(said)) as caught:
         quiz.order(where)
-    assert caught.value.at == at
+    assert caught.value.position == at
 
 
 def test_examples_of_all_words_can_be_read() -> None:
@@ -344,7 +344,7 @@ def test_full_text_and_facts_from_the_journal(indexed: Pages, where: str, expect
 def test_a_text_without_a_word_is_told_where_it_stands(indexed: Pages) -> None:
     with pytest.raises(FilterError, match="word") as caught:
         indexed.order('wrong and "…"')
-    assert caught.value.at == 10
+    assert caught.value.position == 10
 
 
 def test_epochs(tmp_path: Path) -> None:

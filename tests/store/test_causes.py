@@ -173,7 +173,7 @@ def test_a_tool_that_may_have_searched_is_no_answer_from_memory() -> None:
         cause = Case(calls).cause()
         assert cause is not None
         assert cause.word == "not known"
-    assert cause.said == "not known: it called tools x; whether they searched is not known"
+    assert cause.description == "not known: it called tools x; whether they searched is not known"
 
 
 def test_every_cause_has_a_case_and_a_meaning() -> None:

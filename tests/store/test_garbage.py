@@ -93,7 +93,7 @@ async def test_what_a_removed_run_alone_referred_to_goes(store: Store) -> None:
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     asked, golds = questions(12)
     again_run = replace(second, models={"model": silent})
-    assert (await replayed(store, [again_run], asked[6:], golds, mode="replay")).made == 0
+    assert (await replayed(store, [again_run], asked[6:], golds, mode="replay")).calls_made == 0
 
 
 async def test_the_young_stay(store: Store) -> None:

@@ -53,7 +53,7 @@ LEFT = itertools.count()
 
 def left_behind(store: Store, *numbers: int, payer: bytes = b"12345678") -> Path:
     """Responses in the file of a process that is gone: of this process's number, and started at another time."""
-    arrivals = Arrivals(store.home, store.place)
+    arrivals = Arrivals(store.home, store.location)
     before = set(files(store.home))
     for number in numbers:
         arrivals.note(f"{number:064x}", payer, 1.5, 0.25, Reply(text=f"reply {number}"))
@@ -99,12 +99,12 @@ async def test_who_paid_gets_it_for_nothing_no_more_than_once(tmp_path: Path) ->
         assert not (await journal.once(mine, never, Reply))[1]  # the same payer: its own call, found again
         assert (await journal.once(others, never, Reply))[1]
         assert (await journal.once(entry(), never, Reply))[1]
-        assert (journal.made, journal.reused) == (1, 3)
+        assert (journal.calls_made, journal.reused) == (1, 3)
         free = entry(1)
         assert not (await journal.once(free, says(), Reply))[1]
         assert (await journal.once(free, never, Reply))[1]  # paid by nobody that is known
         assert (await journal.once(replace(free, payer=b"11111111"), never, Reply))[1]
-        assert (journal.made, journal.reused) == (2, 5)
+        assert (journal.calls_made, journal.reused) == (2, 5)
         journal.close()
 
 
@@ -117,7 +117,7 @@ async def test_fresh_calls_anew_and_leaves_what_was_recorded(tmp_path: Path) -> 
         fresh = StoreJournal(store, "fresh")
         assert await fresh.once(entry(), says("second"), Reply) == (Reply(text="second"), False)
         assert (await fresh.once(entry(1), says("anew"), Reply))[0].text == "anew"
-        assert (fresh.made, fresh.reused, fresh.mode) == (2, 0, "fresh")
+        assert (fresh.calls_made, fresh.reused, fresh.mode) == (2, 0, "fresh")
         fresh.close()
         assert store.call(entry().key, Request, Reply)[1].text == "first"  # type: ignore[index]
         assert files(tmp_path) == dead
@@ -135,7 +135,7 @@ async def test_replay_never_calls_and_says_what_is_missing(tmp_path: Path) -> No
         with pytest.raises(StopRun) as caught:
             await journal.once(entry(2), never, Reply)
         assert str(caught.value) == "Replay: this call is not in the journal: model by test:model: How?"
-        assert (journal.made, journal.reused) == (0, 2)
+        assert (journal.calls_made, journal.reused) == (0, 2)
         journal.close()
 
 
@@ -173,7 +173,7 @@ async def test_a_response_that_a_dead_process_left_is_kept_as_it_came(tmp_path: 
         assert store.call(mine.key, Request, Reply) == (mine.request, Reply(text="reply 3"))
         assert await journal.once(mine, never, Reply) == (Reply(text="reply 3"), False)  # theirs, by the store's mark
         assert await journal.once(entry(4, payer=b"11111111"), never, Reply) == (Reply(text="reply 4"), False)
-        assert (journal.made, journal.reused) == (0, 3)
+        assert (journal.calls_made, journal.reused) == (0, 3)
         journal.close()
         assert files(tmp_path) == [path]
         StoreJournal(store).close()  # all that is in it is in the store by now
@@ -196,7 +196,7 @@ async def test_what_many_dead_calls_have_left_is_looked_up_in_parts(tmp_path: Pa
         await asyncio.gather(*(journal.once(entry(number), says("kept"), Reply) for number in range(recorded)))
         journal.close()
         path = left_behind(store, *range(1_002))
-        arrivals = Arrivals(store.home, store.place)
+        arrivals = Arrivals(store.home, store.location)
         arrivals.collect(StoreJournal(store, "fresh")._recorded)
         found = [number for number in range(1_002) if arrivals.take(f"{number:064x}")]
         assert found == list(range(recorded, 1_002))
@@ -262,7 +262,7 @@ def test_files_of_other_names_are_nobodys(tmp_path: Path) -> None:
         for other in strange:
             path.with_name(other).write_bytes(path.read_bytes())
         path.unlink()
-        arrivals = Arrivals(store.home, store.place)
+        arrivals = Arrivals(store.home, store.location)
         arrivals.collect(lambda keys: set())
         assert arrivals.take(f"{1:064x}") is None
         assert len(list(path.parent.iterdir())) == len(strange)
@@ -351,7 +351,7 @@ async def test_a_call_that_fails_fails_for_all_who_wait_and_is_made_again_afterw
         told = await asyncio.gather(*asked, return_exceptions=True)
         assert [str(one) for one in told] == ["no luck"] * 3
         assert tries == 1
-        assert (journal.made, journal.reused) == (0, 0)
+        assert (journal.calls_made, journal.reused) == (0, 0)
         assert (await journal.once(entry(), says(), Reply))[0].text == "said"
         journal.close()
 
@@ -412,7 +412,7 @@ async def test_long_texts_that_lie_apart_are_found_with_the_call(tmp_path: Path)
 
 async def test_the_file_of_a_process_that_lives_hides_none_behind_it(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        living = Arrivals(store.home, store.place)
+        living = Arrivals(store.home, store.location)
         living.note(f"{8:064x}", b"", 1.0, 0.5, Reply(text="not yet committed"))
         (own,) = files(tmp_path)
         assert own < left_behind(store, 9)  # files are read in the order of their names

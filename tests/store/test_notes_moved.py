@@ -73,7 +73,7 @@ async def test_notes_go_along_and_are_added_to_a_run_that_is_there(file: Store, 
 async def test_a_copied_note_is_not_believed(file: Store, tmp_path: Path, change: str, said: str) -> None:
     await filled(file)
     note(file, "ann", "first", 1.0)
-    with sqlite3.connect(file.place) as connection:
+    with sqlite3.connect(file.location) as connection:
         connection.execute(change)
     connection.close()
     with Store(tmp_path / "other") as other, pytest.raises(UserError, match=said):

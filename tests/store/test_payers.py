@@ -42,7 +42,7 @@ async def test_calls_of_an_attempt_that_was_killed_are_cost_paid_once(store: Sto
     lose_attempts(store)
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     journal = await replayed(store, [replace(one, models={"model": silent})], asked, golds)
-    assert (journal.made, journal.reused) == (0, 3)
+    assert (journal.calls_made, journal.reused) == (0, 3)
     assert cost_paid(store, one.run) == pytest.approx([0.001] * 3)
     twin = planned(store, "direct[limits.calls=3]", asked, golds)
     await replayed(store, [twin], asked, golds)

@@ -49,7 +49,7 @@ def test_a_store_is_where_its_folder_is(tmp_path: Path, name: str, monkeypatch: 
     home = Path(name) if name in ("file:x", ":memory:") else tmp_path / name
     with Store(home) as store:
         run = add_run(store, "direct", questions(2), [1, 0])
-        assert Path(store.place) == home.absolute() / "store.sqlite"
+        assert Path(store.location) == home.absolute() / "store.sqlite"
     assert (home / "store.sqlite").stat().st_size > 4096
     assert tree(tmp_path) == {name.partition("/")[0]}
     file = tmp_path / f"{name.replace('/', '')[:150]}.ragrounds"

@@ -107,7 +107,7 @@ def test_answers_that_cannot_be_copied_are_named(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         copy_arrivals(old, "old.sqlite", store)  # there are none
         Arrivals(old, "old.sqlite")._folder.mkdir(parents=True)
-        into = Arrivals(store.home, store.place)._folder
+        into = Arrivals(store.home, store.location)._folder
         into.parent.mkdir(parents=True, exist_ok=True)
         into.write_text("a file")
         with pytest.raises(UserError, match="Cannot copy the answers in"):

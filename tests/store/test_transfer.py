@@ -127,7 +127,7 @@ async def test_a_replay_elsewhere_asks_nobody(store: Store, tmp_path: Path) -> N
         silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
         one = planned(other, "vanilla_rag[limits.calls=8]", asked, golds, silent, ScriptedSearcher())
         journal = await replayed(other, [one], asked, golds, mode="replay")
-        assert (journal.made, silent.asked) == (0, [])
+        assert (journal.calls_made, silent.asked) == (0, [])
         there = {id: attempt.text for id, attempt in attempts(other, one.run).items()}
         assert there == {id: attempt.text for id, attempt in attempts(store, store.runs()[0]).items()}
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from langchain_core.messages import AIMessage
 
-from ragrounds.agents.systems.in_process import answer_of, asked
+from ragrounds.agents.systems.in_process import answer_of, to_recorder_question
 from ragrounds.base.records import Question
 from ragrounds.recorder.answers import Wiring, read_answer
 from tests.conftest import ROOT
@@ -61,7 +61,7 @@ def test_the_text_of_a_langchain_message_can_be_stored() -> None:
     question = Question(id="q", benchmark="own", text="?", options={"A": "a", "B": "b"})
     given = AIMessage("It is (B).").text  # a subclass of str
     wiring = Wiring(name="mine.py:chain")
-    answer = answer_of(read_answer(given, asked(question), wiring, None))  # type: ignore[arg-type]
+    answer = answer_of(read_answer(given, to_recorder_question(question), wiring, None))  # type: ignore[arg-type]
     assert type(answer.text) is str
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=type(answer)).text == "It is (B)."
 

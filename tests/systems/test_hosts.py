@@ -163,7 +163,9 @@ def attempts(home: Path) -> Callable[..., list[Made]]:
 
                 async def one(prompt: str) -> Made:
                     drawn = await RecordedRandomness(system.name, prompt, (system.name, prompt)).load(journal)
-                    context = context_of(journal, f"q {prompt}", prompt, limits=limits or Limits(), drawn=drawn)
+                    context = context_of(
+                        journal, f"q {prompt}", prompt, limits=limits or Limits(), recorded_randomness=drawn
+                    )
                     try:
                         return Made((await run_system(system, context, journal)).text, None, context)
                     except Exception as error:

@@ -214,7 +214,7 @@ def test_bm25s_gives_the_same_scores(data, tmp_path):
     bm25s = pytest.importorskip("bm25s")
     searcher = open_searcher("bm25", f"beir:{data}/beir/medline_med1033", tmp_path)
     analyse = analyser("lucene-english")
-    rows = list(open_collection(f"beir:{data}/beir/medline_med1033", tmp_path).store.each())
+    rows = list(open_collection(f"beir:{data}/beir/medline_med1033", tmp_path).store.iterate())
     peer = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
     peer.index([analyse(f"{row[2]}\n{row[3]}") for row in rows], show_progress=False)
     for query in ("the crystalline lens in vertebrates, including humans", "fatty acids fatty acids placenta"):

@@ -63,7 +63,7 @@ def test_statpearls_titles_and_joined_paragraphs():
     long = "x" * 300
     text = f"Lead.\n\n# Etiology\n\nShort one.\n\nShort two.\n\n{long}\n\n{long}\n\n"
     text += "## Viral\n\nOf viruses.\n# Treatment\nRest."
-    assert list(paragraphs("Croup", text, short=200, most=1000)) == [
+    assert list(paragraphs("Croup", text, short=200, longest=1000)) == [
         ("Croup", "Lead."),
         ("Croup -- Etiology", f"Short one. Short two. {long}"),
         ("Croup -- Etiology", long),
@@ -75,7 +75,7 @@ def test_statpearls_titles_and_joined_paragraphs():
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12))
 def test_joined_paragraphs_stay_below_the_limit(lengths):
     text = "\n\n".join("y" * length for length in lengths)
-    found = [body for _, body in paragraphs("t", text, short=200, most=500)]
+    found = [body for _, body in paragraphs("t", text, short=200, longest=500)]
     assert sum(body.count("y") for body in found) == sum(lengths)
     assert all(len(body) < 500 for body in found)
 

@@ -50,7 +50,7 @@ def test_an_interrupted_build_goes_on_and_gives_the_same(beir, tmp_path, monkeyp
     resumed = build_collection(folder, corpus_source(text), name="x", progress=told.append)
     assert told[0] == 16
     assert (resumed.version, resumed.passages) == (whole.version, 30)
-    assert [row[0] for row in Collection(folder).store.each()] == [row[0] for row in _rows(30)]
+    assert [row[0] for row in Collection(folder).store.iterate()] == [row[0] for row in _rows(30)]
     assert Collection(folder).store.find("d29") == 29
 
 

@@ -60,7 +60,7 @@ def test_long_documents_are_cut_and_stay_json():
         def document(self, id):
             return [Passage(id=f"d_{n}", document="d", title="", text="y" * 15_000, corpus="c") for n in range(3)]
 
-    rows = json.loads(read_answer(Long(), "d_0", 1, whole=True).text)
+    rows = json.loads(read_answer(Long(), "d_0", 1, whole_document=True).text)
     assert rows[0]["id"] == "d_0"
     assert rows[-1] == {"left_out": 2}
 

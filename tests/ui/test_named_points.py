@@ -69,8 +69,8 @@ def text_names(picture: Picture, drawn: str, height: int, width: int = 80) -> Dr
     across, up, columns = across_axis(shown), value_axis(shown), width - 8
     places = {
         mark.name: (
-            round(across.place(mark.x or 0.0) * (columns - 1)) + 0.5,
-            2 * int((1 - up.place(mark.value or 0.0)) * (len(frame) - 1) + 0.5) + 1.0,
+            round(across.position_of(mark.x or 0.0) * (columns - 1)) + 0.5,
+            2 * int((1 - up.position_of(mark.value or 0.0)) * (len(frame) - 1) + 0.5) + 1.0,
         )
         for mark in picture.marks
     }

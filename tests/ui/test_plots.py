@@ -201,7 +201,7 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     assert len(rr.runs().to_pandas()) == 2
     found = rr.compare(list(result.ids))
     plot = found.plot()
-    table = found.comparison.shown()[0][0]
+    table = found.comparison.shown_tables()[0][0]
     assert [(row.value, row.low, row.high) for row in plot.picture.marks] == [
         (line.overall.value, line.overall.low, line.overall.high) for line in table.lines
     ]

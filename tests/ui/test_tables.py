@@ -202,7 +202,7 @@ def test_words_are_broken_where_they_have_parts():
 
 
 def test_what_can_be_spared_is_left_out_before_a_table_is_given_up():
-    columns = (Column("run", right=False, whole=True), Column("score"), Column("created", spare=1))
+    columns = (Column("run", right=False, unfolded=True), Column("score"), Column("created", spare=1))
     sheet = TextTable(key="x", title="", columns=columns, rows=(("direct-f39b35", "30.34", "2026-11-22 10:00"),))
     assert "created" in printed(sheet, 60)[0]
     assert printed(sheet, 30) == ["run            score", "direct-f39b35  30.34", "created: 2026-11-22 10:00"]

@@ -141,7 +141,7 @@ def test_in_tables(compared: Comparison) -> None:
 
 def test_on_the_first_screen(compared: Comparison) -> None:
     """What `compare` prints where nothing else is asked for: the cost of 100 questions, the tokens of one."""
-    shown = [table for table, _ in compared.shown(())]
+    shown = [table for table, _ in compared.shown_tables(())]
     table = summary_table(compared, shown, {f"{name}-run": name for name in RIGHT})
     for place, name in enumerate(RIGHT, 1):
         row, figures = rows_of(table)[name], by_hand(name)

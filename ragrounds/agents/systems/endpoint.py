@@ -25,7 +25,7 @@ from ragrounds.agents.systems.endpoint_replies import (
     letter_of,
     passages_of,
 )
-from ragrounds.agents.systems.in_process import asked
+from ragrounds.agents.systems.in_process import to_recorder_question
 from ragrounds.base.contracts import Observation, Request
 from ragrounds.base.errors import StopRun
 from ragrounds.base.http import HttpAnswer, read_json, text_of
@@ -60,7 +60,7 @@ class EndpointSystem:
             CallFailed: no reply after all retries, or no reply that the field map can read.
         """
         values = {
-            **fed(asked(question)),
+            **fed(to_recorder_question(question)),
             "choices": dict(question.options),
             "id": question.id,
             **seen.context.parameters,
@@ -89,7 +89,7 @@ class EndpointSystem:
         """
         if reply.cost is not None:
             return reply.cost
-        return None if self.endpoint.price is None else self.endpoint.price.of(reply.usage, reply.busy)
+        return None if self.endpoint.price is None else self.endpoint.price.dollars(reply.usage, reply.busy)
 
     def transport(self) -> Transport:
         """Return the connections, opened at the first call. A replay therefore needs no key.
@@ -102,12 +102,12 @@ class EndpointSystem:
             values = {name: os.environ.get(name, "").strip() for name in card.variables}
             if missing := [name for name, value in values.items() if not value]:
                 raise StopRun(
-                    f"{card.place} is asked with a key, and the environment variable {missing[0]} is not set."
+                    f"{card.base_url} is asked with a key, and the environment variable {missing[0]} is not set."
                 )
             headers = {header: values[name] for header, name in card.headers.items()}
             if card.key:
                 headers["Authorization"] = f"Bearer {values[card.key]}"
-            self._transport = Transport(card.place, "", card.timeout, headers=headers, setting="`url` in its file")
+            self._transport = Transport(card.base_url, "", card.timeout, headers=headers, setting="`url` in its file")
         return self._transport
 
     async def complete(self, body: Mapping[str, object], faults: list[Fault]) -> EndpointReply:
@@ -121,7 +121,7 @@ class EndpointSystem:
         return await with_retries(lambda: self._try(body), policy, faults)
 
     async def _try(self, body: Mapping[str, object]) -> EndpointReply:
-        async with self._slots, traffic_of(self.endpoint.place).call(self._rates):
+        async with self._slots, traffic_of(self.endpoint.base_url).call(self._rates):
             transport = self.transport()
             stream = CompletionStream()
             is_openai = self.endpoint.form == "openai"
@@ -130,12 +130,12 @@ class EndpointSystem:
             if answered.status >= 400:
                 return check_answered(answered, self.endpoint, transport.redact)
             reply = _chat_reply(answered, stream) if is_openai else _json_reply(answered)
-            return self._kept(_with_usage(reply, self.endpoint.usage))
+            return self._recorded_reply(_with_usage(reply, self.endpoint.usage))
 
-    def _kept(self, reply: EndpointReply) -> EndpointReply:
+    def _recorded_reply(self, reply: EndpointReply) -> EndpointReply:
         """Return a reply as it is recorded: without keys, with the answer as its text if that can be read."""
         reply = clean(reply, self.transport().redact)
-        answer_text = self._said(reply)
+        answer_text = self._answer_text(reply)
         return reply if answer_text is None else replace(reply, text=answer_text)
 
     @property
@@ -143,7 +143,7 @@ class EndpointSystem:
         """Return the path of the answer's text. Empty for the location in chat completions."""
         return self.endpoint.answer or ("answer" if self.endpoint.form == "json" else "")
 
-    def _said(self, reply: EndpointReply) -> str | None:
+    def _answer_text(self, reply: EndpointReply) -> str | None:
         """Return the text of the answer, or ``None`` if the path contains none."""
         if not self._path:
             return reply.text
@@ -171,7 +171,7 @@ class EndpointSystem:
         Raises:
             CallFailed: the path of the answer contains nothing.
         """
-        card, text = self.endpoint, self._said(reply)
+        card, text = self.endpoint, self._answer_text(reply)
         reply_value = read_json(reply.raw) if reply.raw else None
         if text is None:
             raise CallFailed("malformed", f"the reply has nothing at {self._path!r}: it is {keys_of(reply_value)}")
@@ -214,7 +214,7 @@ def _trace_messages(form: str, body: Mapping[str, object]) -> tuple[Message, ...
 
 
 def _chat_reply(answered: HttpAnswer, stream: CompletionStream) -> EndpointReply:
-    if stream.begun:
+    if stream.has_begun:
         return EndpointReply(**msgspec.structs.asdict(stream.reply()))
     kind = answered.headers.get("content-type", "")
     fields = msgspec.structs.asdict(read_reply(answered.body, kind))

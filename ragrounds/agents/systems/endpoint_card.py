@@ -93,7 +93,7 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     price: Price | None = None
 
     @property
-    def place(self) -> str:
+    def base_url(self) -> str:
         """Return scheme, host and port."""
         parts = urllib.parse.urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"

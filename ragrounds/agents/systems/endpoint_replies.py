@@ -66,9 +66,9 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
     code, message, fields = said_in(answered, redact)
     if status in (401, 403):
         where = " and ".join(card.variables) or 'key = "…" in the agent\'s file, which names none'
-        raise StopRun(f"{card.place} refused the key ({status}): {sentence(message)} Check {where}.")
+        raise StopRun(f"{card.base_url} refused the key ({status}): {sentence(message)} Check {where}.")
     if status in (404, 405):
-        raise StopRun(f"{card.place} has no agent at this address ({status}): {message}")
+        raise StopRun(f"{card.base_url} has no agent at this address ({status}): {message}")
     if status == 429:
         raise Transient("rate_limit", message, status, retry_after(answered.headers))
     if long := too_long(code, message, fields):

@@ -176,18 +176,18 @@ def _events() -> dict[str, type[Struct]]:
 _EVENTS = _events()
 
 
-def event(told: Tell) -> dict[str, Any]:
+def event(message: Tell) -> dict[str, Any]:
     """Return the arguments of an event by name.
 
     Raises:
         BadFrame: the event does not exist, or its arguments do not fit.
     """
-    kind = _EVENTS.get(told.what)
+    kind = _EVENTS.get(message.what)
     if kind is None:
-        raise BadFrame(f"there is no event {safe(told.what, 60)!r}")
+        raise BadFrame(f"there is no event {safe(message.what, 60)!r}")
     names = kind.__struct_fields__
     try:
-        values = msgspec.convert({**dict(zip(names, told.args, strict=False)), **told.named}, kind)
+        values = msgspec.convert({**dict(zip(names, message.args, strict=False)), **message.named}, kind)
     except msgspec.ValidationError as error:
-        raise BadFrame(f"{told.what}: {error}") from error
+        raise BadFrame(f"{message.what}: {error}") from error
     return {name: getattr(values, name) for name in names}

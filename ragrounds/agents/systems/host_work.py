@@ -67,7 +67,7 @@ class Work:
         """Future of the attempt's answer, or of the loading of the system."""
         self.again: Callable[[], AbstractAsyncContextManager[Any]] | None = None
         """For an attempt: opens its system in a host that answers nothing else."""
-        self.told = self.bytes = 0
+        self.events = self.bytes = 0
         """Number of events so far, and of their bytes."""
         self._loop, self._seen, self._values = loop, seen, values
         self._watcher, self._context = WATCHER.get(), copy_context()
@@ -213,7 +213,7 @@ class Working(Protocol):
     def offend(self, how: str) -> None:
         """End the host, because it sent an invalid message."""
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, reason: str) -> None:
         """Record the host's report that it cannot start."""
 
     @property
@@ -264,9 +264,9 @@ class Line:
             return None
         work = self.host.work(header.attempt)
         if isinstance(header, Tell) and work is not None:
-            work.told, work.bytes = work.told + 1, work.bytes + size
-            if work.told > _MOST_TOLD or work.bytes > _MAX_EVENT_BYTES:
-                raise BadFrame(f"{work.told:,} events of one attempt, {work.bytes:,} bytes")
+            work.events, work.bytes = work.events + 1, work.bytes + size
+            if work.events > _MOST_TOLD or work.bytes > _MAX_EVENT_BYTES:
+                raise BadFrame(f"{work.events:,} events of one attempt, {work.bytes:,} bytes")
         if isinstance(header, Exchange):
             if header.n in self._requests or len(self._requests) >= _MAX_REQUESTS:
                 raise BadFrame(f"request {header.n} comes twice, or too many wait at the same time")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from ragrounds.agents.systems.host_frames import SystemOpened
 from ragrounds.agents.systems.host_work import Line, Work
-from ragrounds.agents.systems.in_process import asked
+from ragrounds.agents.systems.in_process import to_recorder_question
 from ragrounds.agents.systems.opening import OPENED, module_named
 from ragrounds.agents.systems.reads import RecordedDependencies
 from ragrounds.base.contracts import Observation
@@ -79,7 +79,7 @@ def environment(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 class Host:
     """A process that runs systems."""
 
-    def __init__(self, place: HostConfig, loop: asyncio.AbstractEventLoop, ends: int = 0) -> None:
+    def __init__(self, config: HostConfig, loop: asyncio.AbstractEventLoop, ends: int = 0) -> None:
         """Start a host.
 
         Args:
@@ -90,8 +90,8 @@ class Host:
         Raises:
             UserError: it cannot be started.
         """
-        self.place, self.closed = place, place.closed
-        self.heard = dependencies_in_host(place)
+        self.config, self.closed = config, config.closed
+        self.heard = dependencies_in_host(config)
         self.ends = ends
         self.answered = False
         self.how = ""
@@ -106,19 +106,19 @@ class Host:
         self._systems: dict[HostedSystem, tuple[int, Work]] = {}
         ours, theirs = socket.socketpair()
         lifeline, self._life = os.pipe()
-        variables = {**dict(place.environment), **(_CLOSED_VARIABLES if place.closed else {})}
-        command = [place.python, _CHILD, str(theirs.fileno()), str(lifeline), "closed" if place.closed else "open"]
+        variables = {**dict(config.environment), **(_CLOSED_VARIABLES if config.closed else {})}
+        command = [config.python, _CHILD, str(theirs.fileno()), str(lifeline), "closed" if config.closed else "open"]
         try:
             with own_traffic():  # a process of ragrounds, not one that a system has started
                 self._process = subprocess.Popen(  # noqa: S603
-                    command, cwd=place.working, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    command, cwd=config.working, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     pass_fds=(theirs.fileno(), lifeline), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             ours.close()
             os.close(self._life)
-            raise UserError(f"{place.python!r} cannot be started in {place.working}: {error.strerror}.") from error
+            raise UserError(f"{config.python!r} cannot be started in {config.working}: {error.strerror}.") from error
         finally:
             theirs.close()
             os.close(lifeline)
@@ -137,12 +137,12 @@ class Host:
                 return registered[1]
             values = OPENED.get(module_named(system.name))
             work = Work(system.name, self._loop, values=values)
-            work.again = None if system.place.alone else system.alone
+            work.again = None if system.config.alone else system.alone
             number = self._begin(work)
             self._systems[system] = number, work
         self._post(
             work, "open", id=number, target=system.target, folders=system.folders, wiring=system.wiring,
-            person=system.person, values=values and dict(values.known),
+            person=system.person, values=values and dict(values.recorded),
         )  # fmt: skip
         self._line.flush()  # the waiting caller may block the event loop of this thread
         return work
@@ -151,15 +151,15 @@ class Host:
         """Let an open system answer a question."""
         values = VALUES.get()
         work = Work(system.name, asyncio.get_running_loop(), seen, values)
-        work.again = None if system.place.alone else system.alone
+        work.again = None if system.config.alone else system.alone
         number, (opened, _) = self._begin(work), self._systems[system]
         self._post(
-            work, "answer", attempt=number, id=opened, question=asked(question), thread=seen.thread,
-            max_steps=seen.max_steps, changes=seen.changes, values=values and dict(values.known),
+            work, "answer", attempt=number, id=opened, question=to_recorder_question(question), thread=seen.thread,
+            max_steps=seen.max_steps, changes=seen.changes, values=values and dict(values.recorded),
         )  # fmt: skip
         try:
             answer: Answer = await asyncio.wrap_future(work.done)
-            _HOSTS.answered(self.place)
+            _HOSTS.answered(self.config)
             return answer
         finally:
             if work.done.cancelled():
@@ -202,9 +202,9 @@ class Host:
         self.refuse(f"sent an invalid message ({how}) and was stopped")
         self._kill()
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, reason: str) -> None:
         """Record the host's report that it cannot start."""
-        self._reason = self._reason or safe(why, 300)
+        self._reason = self._reason or safe(reason, 300)
 
     def _begin(self, work: Work) -> int:
         with self._lock:
@@ -271,11 +271,11 @@ class _Hosts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[HostConfig, Host] = {}
+        self._by_config: dict[HostConfig, Host] = {}
         self._owner = 0
         self._loop: asyncio.AbstractEventLoop
 
-    def at(self, place: HostConfig) -> Host:
+    def host_for(self, config: HostConfig) -> Host:
         """Return the host of a configuration, and start it if necessary.
 
         Raises:
@@ -284,33 +284,33 @@ class _Hosts:
         """
         with self._lock:
             if self._owner != os.getpid():  # a forked child does not have its parent's hosts
-                self._owner, self._held, self._loop = os.getpid(), {}, asyncio.new_event_loop()
+                self._owner, self._by_config, self._loop = os.getpid(), {}, asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="ragrounds-opened", daemon=True).start()
-            host = self._held.get(place)
+            host = self._by_config.get(config)
             if host is None or host.how:
                 ends = 0 if host is None or host.answered else host.ends + 1
                 if host is not None and ends >= MOST_ENDS:
                     raise HostEnded(f"the process of this system {host.how}, {ends} times in a row: not restarted")
-                host = self._held[place] = Host(place, self._loop, ends)
+                host = self._by_config[config] = Host(config, self._loop, ends)
             return host
 
-    def answered(self, place: HostConfig) -> None:
+    def answered(self, config: HostConfig) -> None:
         """Reset the count of ends of a configuration's hosts, because one has answered, perhaps in a host for one
         question.
         """
         with self._lock:
-            for running_place, host in self._held.items():
-                host.answered |= running_place._replace(alone=place.alone) == place
+            for running_place, host in self._by_config.items():
+                host.answered |= running_place._replace(alone=config.alone) == config
 
-    def end(self, place: HostConfig | None = None) -> None:
+    def end(self, config: HostConfig | None = None) -> None:
         """End all hosts, or those of one configuration, with their child processes."""
         with self._lock:
             ends = [
                 running_place
-                for running_place in self._held
-                if place is None or running_place._replace(closed=place.closed) == place
+                for running_place in self._by_config
+                if config is None or running_place._replace(closed=config.closed) == config
             ]
-            hosts = [self._held.pop(running_place) for running_place in ends] if self._owner == os.getpid() else []
+            hosts = [self._by_config.pop(running_place) for running_place in ends] if self._owner == os.getpid() else []
         for host in hosts:
             host.end()
         until = time.monotonic() + _GRACE
@@ -325,9 +325,9 @@ atexit.register(_HOSTS.end)
 _RECORDS: dict[HostConfig, RecordedDependencies] = {}
 
 
-def dependencies_in_host(place: HostConfig) -> RecordedDependencies:
+def dependencies_in_host(config: HostConfig) -> RecordedDependencies:
     """Return the recorded dependencies of a host configuration's systems in this command."""
-    return _RECORDS.setdefault(place._replace(closed=False, alone=False), RecordedDependencies())
+    return _RECORDS.setdefault(config._replace(closed=False, alone=False), RecordedDependencies())
 
 
 def end_hosts() -> None:
@@ -345,7 +345,7 @@ class HostedSystem:
         self,
         name: str,
         target: str,
-        place: HostConfig,
+        config: HostConfig,
         *,
         wiring: Mapping[str, Any],
         folders: tuple[str, ...] = (),
@@ -361,7 +361,7 @@ class HostedSystem:
             folders: are searched for modules, after everything else.
             person: import path of the function that answers if it asks a person; empty if not set.
         """
-        self.name, self.target, self.place = name, target, place
+        self.name, self.target, self.config = name, target, config
         self.wiring, self.folders, self.person = dict(wiring), folders, person
         self.kind = ""
         """Form of the system. Empty after opening if it imports ragrounds, and so must be opened in this process."""
@@ -371,7 +371,7 @@ class HostedSystem:
     @property
     def heard(self) -> RecordedDependencies:
         """Return the recorded dependencies of its host's systems."""
-        return dependencies_in_host(self.place)
+        return dependencies_in_host(self.config)
 
     def open(self) -> HostedSystem:
         """Open the system, and wait until it is open.
@@ -403,17 +403,17 @@ class HostedSystem:
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[HostedSystem]:
         """Open the same system in a new host, which answers nothing else and ends with the block."""
-        place = self.place._replace(alone=True)
+        config = self.config._replace(alone=True)
         try:
             yield HostedSystem(
-                self.name, self.target, place, wiring=self.wiring, folders=self.folders, person=self.person
+                self.name, self.target, config, wiring=self.wiring, folders=self.folders, person=self.person
             )
         finally:
-            await asyncio.to_thread(_HOSTS.end, place)
+            await asyncio.to_thread(_HOSTS.end, config)
 
     def _host(self) -> Host:
         watcher = WATCHER.get()
-        return _HOSTS.at(self.place._replace(closed=watcher is not None and watcher.closed))
+        return _HOSTS.host_for(self.config._replace(closed=watcher is not None and watcher.closed))
 
     def _set_state(self, opened: SystemOpened) -> None:
         self.kind, self.sealed = opened.kind, opened.sealed

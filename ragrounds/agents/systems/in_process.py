@@ -21,7 +21,7 @@ class InProcessSystem:
 
     def __init__(self, form: Form) -> None:
         self.form = form
-        self.kind, self.takes_context, self.made = form.kind, form.takes_context, form.made
+        self.kind, self.takes_context, self.wrapped = form.kind, form.takes_context, form.wrapped
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Answer a question.
@@ -31,19 +31,19 @@ class InProcessSystem:
             AskedPerson: it stopped to ask a person, and no answer is configured.
         """
         with refusals():
-            return answer_of(await self.form.answer({**asked(question), "item": question}, seen))
+            return answer_of(await self.form.answer({**to_recorder_question(question), "item": question}, seen))
 
 
-def adapted(found: object, wiring: Wiring) -> System:
+def adapted(candidate: object, wiring: Wiring) -> System:
     """Return the system of an object, or of the result of a function that creates one.
 
     Raises:
         UserError: it has no known form, the wiring does not fit it, or it could not be created.
     """
-    if isinstance(found, System) and not isinstance(found, type):
-        return found
+    if isinstance(candidate, System) and not isinstance(candidate, type):
+        return candidate
     with refusals():
-        return InProcessSystem(forms.adapted(found, wiring))
+        return InProcessSystem(forms.adapted(candidate, wiring))
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def refusals() -> Iterator[None]:
         raise UserError(str(refused)) from refused
 
 
-def asked(question: Question) -> dict[str, object]:
+def to_recorder_question(question: Question) -> dict[str, object]:
     """Return a question in the form of the recorder."""
     return {
         "id": question.id,
@@ -71,20 +71,20 @@ def asked(question: Question) -> dict[str, object]:
     }
 
 
-def passages_of(given: Sequence[Mapping[str, object]]) -> tuple[Passage, ...]:
+def passages_of(recorded: Sequence[Mapping[str, object]]) -> tuple[Passage, ...]:
     """Convert the recorder's passages.
 
     Raises:
         msgspec.ValidationError: a passage has another form.
     """
-    return tuple(msgspec.convert({"corpus": "", **passage}, Passage) for passage in given)
+    return tuple(msgspec.convert({"corpus": "", **passage}, Passage) for passage in recorded)
 
 
-def answer_of(given: Given) -> Answer:
+def answer_of(answer: Given) -> Answer:
     """Convert the recorder's answer.
 
     Raises:
         msgspec.ValidationError: it has another form.
     """
-    passages = passages_of(given.passages) if given.passages else ()
-    return Answer(text=given.text, choice=given.choice, passages=passages)
+    passages = passages_of(answer.passages) if answer.passages else ()
+    return Answer(text=answer.text, choice=answer.choice, passages=passages)

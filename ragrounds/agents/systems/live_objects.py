@@ -49,12 +49,12 @@ _MAX_OBJECTS = 20_000
 _LEAVES = (str, bytes, int, float, bool, complex, type(None), type, ModuleType, CodeType)
 
 
-def object_source(made: object) -> OwnSource:
+def object_source(instance: object) -> OwnSource:
     """Return the entry points of an object's source."""
     sources: set[str] = set()
-    imports = {type(made).__module__}
+    imports = {type(instance).__module__}
     files: set[Path] = set()
-    for part, in_model in _walk(made):
+    for part, in_model in _walk(instance):
         base = _base(type(part))
         if base and not (base in _CLIENTS and in_model):  # a chat model's own client adds no information
             sources.add(

@@ -22,7 +22,7 @@ class _Package(NamedTuple):
     requires: tuple[str, ...]
 
 
-def installed_versions(modules: Iterable[str], named: Iterable[str], path: tuple[str, ...]) -> dict[str, str]:
+def installed_versions(modules: Iterable[str], package_names: Iterable[str], path: tuple[str, ...]) -> dict[str, str]:
     """Return the versions of the packages that contain some modules or are named, and of their requirements.
 
     Args:
@@ -32,7 +32,10 @@ def installed_versions(modules: Iterable[str], named: Iterable[str], path: tuple
     """
     marks = _marks(path)
     top_modules = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
-    pending = [*(name for top in sorted(top_modules) for name in _packages_with(top, marks)), *map(_name, named)]
+    pending = [
+        *(name for top in sorted(top_modules) for name in _packages_with(top, marks)),
+        *map(_name, package_names),
+    ]
     packages: dict[str, str] = {}
     while pending:
         name = pending.pop()

@@ -37,7 +37,7 @@ from ragrounds.recorder.targets import held_in
 
 HERE = "__main__"
 """Module name of objects that were passed directly."""
-_given: dict[str, object] = {}
+_passed_objects: dict[str, object] = {}
 """Objects that were passed directly, by their import path."""
 _module_objects: dict[str, object] = {}
 """Objects that were passed directly and are in a module, by their import path there."""
@@ -100,8 +100,8 @@ def named_object(name: str) -> object:
     Raises:
         UserError: the module or name does not exist, or the module fails.
     """
-    if name in _given or name in _module_objects:
-        return _given[name] if name in _given else _module_objects[name]
+    if name in _passed_objects or name in _module_objects:
+        return _passed_objects[name] if name in _passed_objects else _module_objects[name]
     if name.startswith(f"{HERE}:") and not hasattr(sys.modules.get(HERE), name.partition(":")[2]):
         raise UserError(
             f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
@@ -113,14 +113,14 @@ def named_object(name: str) -> object:
         return held_in(module_of(target, name), "" if _is_file(target) else target.rpartition(":")[2], name)
 
 
-def give(made: Sequence[object]) -> list[str]:
+def give(objects: Sequence[object]) -> list[str]:
     """Assign import paths to passed objects, valid as long as this process, and return them. Equal names get a number.
 
     An object at the top level of a module already has an import path, which works in other processes too. Any other
     object is named by its own name, or by a variable of the session that refers to it.
     """
     import_paths: list[str] = []
-    for passed in made:
+    for passed in objects:
         import_path = _path_in_module(passed)
         if import_path:
             _module_objects[import_path] = passed
@@ -128,9 +128,11 @@ def give(made: Sequence[object]) -> list[str]:
             name = _name_for(passed)
             numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
             import_path = next(
-                candidate for candidate in numbered if candidate not in import_paths or _given[candidate] is passed
+                candidate
+                for candidate in numbered
+                if candidate not in import_paths or _passed_objects[candidate] is passed
             )
-            _given[import_path] = passed
+            _passed_objects[import_path] = passed
         import_paths.append(import_path)
     return import_paths
 
@@ -155,12 +157,12 @@ def _name_for(passed: object) -> str:
 
 def object_at(name: str) -> object | None:
     """Return the object that was passed directly and has this import path, or ``None``."""
-    return _given.get(name)
+    return _passed_objects.get(name)
 
 
 def was_given(name: str) -> bool:
     """Return True if this import path belongs to an object of this process that was passed directly."""
-    return name in _given or name in _module_objects or name.startswith(f"{HERE}:")
+    return name in _passed_objects or name in _module_objects or name.startswith(f"{HERE}:")
 
 
 def about_place(name: str) -> About:

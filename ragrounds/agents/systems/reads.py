@@ -89,7 +89,7 @@ class ReportedDependencies(Struct, eq=False):
 class RecordedDependencies(ReportedDependencies, eq=False):
     """All recorded dependencies of the systems of one process and folder."""
 
-    here: Reads | None = None
+    in_process: Reads | None = None
     """Recorder in this process, if the systems run in it."""
     starts: set[Path] = set()
     """Files and modules that are entry points of its systems."""
@@ -101,16 +101,16 @@ class RecordedDependencies(ReportedDependencies, eq=False):
 
     def listen(self) -> int:
         """Take in new dependencies. Return a number that changes only if there are new ones."""
-        if self.here is not None and (reported := self.here.take()):
+        if self.in_process is not None and (reported := self.in_process.take()):
             self.read(msgspec.convert(reported, ReportedDependencies))
         return self.count
 
-    def read(self, told: ReportedDependencies) -> None:
+    def read(self, reported: ReportedDependencies) -> None:
         """Take in the dependencies that a process reports."""
         with self.lock:
             for kind in ReportedDependencies.__struct_fields__:
                 entries = getattr(self, kind)
-                entries.update(getattr(told, kind))
+                entries.update(getattr(reported, kind))
                 for extra in list(entries)[_MAX_ENTRIES:]:
                     del entries[extra]
             self.count += 1
@@ -140,7 +140,7 @@ class RecordedDependencies(ReportedDependencies, eq=False):
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Record the dependencies that are read in this context, if the systems run in this process."""
-        token = READS.set(self.here) if self.here is not None else None
+        token = READS.set(self.in_process) if self.in_process is not None else None
         try:
             yield
         finally:
@@ -152,12 +152,12 @@ _IN_THIS_PROCESS: dict[str, RecordedDependencies] = {}
 """Folder or package → recorded dependencies of its systems in this process."""
 
 
-def dependencies_in_process(place: str) -> RecordedDependencies:
+def dependencies_in_process(location: str) -> RecordedDependencies:
     """Return the record of the dependencies of a folder's or package's systems that are opened in this process."""
-    if place not in _IN_THIS_PROCESS:
-        NAMED.update(("ragrounds.graphs", *(() if os.sep in place or place == "ragrounds" else (place,))))
-        _IN_THIS_PROCESS[place] = RecordedDependencies(here=Reads())
-    return _IN_THIS_PROCESS[place]
+    if location not in _IN_THIS_PROCESS:
+        NAMED.update(("ragrounds.graphs", *(() if os.sep in location or location == "ragrounds" else (location,))))
+        _IN_THIS_PROCESS[location] = RecordedDependencies(in_process=Reads())
+    return _IN_THIS_PROCESS[location]
 
 
 def forget(heard: RecordedDependencies) -> None:
@@ -173,7 +173,7 @@ class Difference(NamedTuple):
 
     kind: str
     name: str
-    then: str
+    recorded: str
     now: str
 
 
@@ -186,7 +186,7 @@ class SystemDependencies:
         heard.starts.update(path.resolve() for path in source.files)
         heard.starts.update(Path(name) for name in source.modules)
         self._folder = source.folder
-        self._places: dict[str, Path] = {}
+        self._paths: dict[str, Path] = {}
         """Files of its own modules, by their stored names."""
         self._count = -1
         self._reads: tuple[Read, ...] = ()
@@ -195,7 +195,7 @@ class SystemDependencies:
         """Return all dependencies read so far. Digests are computed from the files, which may take a while."""
         if self._heard.listen() != self._count:
             self._count = self._heard.count
-            self._reads = tuple(self._made())
+            self._reads = tuple(self._with_digests())
         return self._reads
 
     @property
@@ -218,12 +218,12 @@ class SystemDependencies:
         """Return the digest of all dependencies read so far."""
         return text_digest(*sorted(f"{read.kind}\0{read.name}\0{read.value}" for read in self.reads()))
 
-    def differences(self, then: Iterable[Read]) -> list[Difference]:
+    def differences(self, recorded: Iterable[Read]) -> list[Difference]:
         """Return the dependencies of a run that have changed since it was recorded. Files that the system writes are
         left out.
         """
         self.reads()
-        earlier = list(then)
+        earlier = list(recorded)
         written_files = {read.name for read in earlier if read.kind == "written"} | {
             self._name(p) for p in self._heard.written
         }
@@ -236,14 +236,14 @@ class SystemDependencies:
                 differences[read.kind, read.name] = Difference(read.kind, read.name, read.value, now)
         return [differences[key] for key in sorted(differences)]
 
-    def _made(self) -> Iterator[Read]:
+    def _with_digests(self) -> Iterator[Read]:
         """Yield all dependencies with their digests."""
         heard = self._heard
         own_files, outside = self._closure()
         modules = {*heard.modules.values(), *map(str, own_files)}
         for path, name in own_files.items():
             module_name = self._module_name(name, path)
-            self._places[module_name] = path
+            self._paths[module_name] = path
             yield heard.as_read("code", module_name, path)
         if self.source.sources:
             yield Read("code", "session", text_digest(*sorted(self.source.sources)))
@@ -255,7 +255,7 @@ class SystemDependencies:
             if name not in heard.written and name not in modules and (is_data(name) or name in data_files):
                 yield heard.as_read("file", self._name(name), path)
         for folder in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
-            yield Read("folder", self._name(folder), _listing(Path(folder), self._written()))
+            yield Read("folder", self._name(folder), _listing(Path(folder), self._written_files()))
         for name, value in {**dict.fromkeys(self.source.variables, None), **heard.variables}.items():
             if not is_secret_name(name):
                 now = value if name in heard.variables else self._variable(name)
@@ -309,13 +309,13 @@ class SystemDependencies:
         near = any(Path(path).is_relative_to(folder) for folder in (self._folder, Path.cwd()))
         return redacted(os.path.relpath(path, self._folder).replace(os.sep, "/") if near else path)
 
-    def _written(self) -> set[str]:
+    def _written_files(self) -> set[str]:
         return {Path(name).name for name in self._heard.written}
 
     def _variable(self, name: str) -> str | None:
         return os.environ.get(name, self.source.variables.get(name))
 
-    def _kept(self, read: Read, path: Path) -> bool:
+    def _is_unchanged(self, read: Read, path: Path) -> bool:
         """Return True if a file is unchanged according to its size and time."""
         return read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at)
 
@@ -323,14 +323,14 @@ class SystemDependencies:
         """Return the current value of a dependency, in the form of :attr:`Read.value`. ``None`` if it is unknown."""
         path = self._folder / read.name
         if read.kind == "file":
-            return read.value if self._kept(read, path) else _file_digest(path)
+            return read.value if self._is_unchanged(read, path) else _file_digest(path)
         if read.kind == "folder":
             return _listing(path, {Path(name).name for name in written_files})
         if read.kind == "code":
             if read.name == "session":
                 return next((own_read.value for own_read in self._reads if own_read.name == "session"), "")
-            path = self._places.get(read.name, path)
-            return read.value if self._kept(read, path) else _code_digest(path)
+            path = self._paths.get(read.name, path)
+            return read.value if self._is_unchanged(read, path) else _code_digest(path)
         if read.kind == "variable":
             now = self._variable(read.name)
             return "" if now is None else f"={_shown(now)}"
@@ -396,7 +396,7 @@ def _file_digest(path: Path) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _compute_digest(path: Path, size: int, at: float) -> str:
+def _compute_digest(path: Path, size: int, changed_at: float) -> str:
     with path.open("rb") as file:
         if path.name.startswith(".env"):  # a changed key does not change the system
             lines = file.read(_BLOCK).splitlines()
@@ -406,7 +406,7 @@ def _compute_digest(path: Path, size: int, at: float) -> str:
             return hashlib.sha256(b"\n".join(lines_without_secrets)).hexdigest()[:16]
         if size <= _MAX_WHOLE_BYTES:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        sample_digest = hashlib.sha256(f"{size} {at}".encode())
+        sample_digest = hashlib.sha256(f"{size} {changed_at}".encode())
         for offset in (0, size // 2, size - _BLOCK):
             file.seek(offset)
             sample_digest.update(file.read(_BLOCK))

@@ -88,7 +88,7 @@ def flat(table: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
             yield key, Spec(_JSON, {"text": msgspec.json.encode(value).decode()})
 
 
-def read_table(given: object, option: str) -> dict[str, object]:
+def read_table(raw: object, option: str) -> dict[str, object]:
     """Read a table of settings.
 
     Args:
@@ -98,10 +98,10 @@ def read_table(given: object, option: str) -> dict[str, object]:
     Raises:
         UserError: a text has another form.
     """
-    if isinstance(given, Mapping):
-        return _unwrap_configurable(given)
+    if isinstance(raw, Mapping):
+        return _unwrap_configurable(raw)
     table: dict[str, object] = {}
-    for text in [given] if isinstance(given, str) else given if isinstance(given, Iterable) else [given]:
+    for text in [raw] if isinstance(raw, str) else raw if isinstance(raw, Iterable) else [raw]:
         key, equals, value = str(text).partition("=")
         if not equals or not key.strip():
             raise UserError(f"{option} {text!r}: expected KEY=VALUE.")

@@ -128,7 +128,7 @@ def find_analysis(name: str) -> Analysis[AnalysisRecord]:
     Raises:
         UserError: there is no such analysis; the message names the nearest.
     """
-    return ANALYSES.named(name)
+    return ANALYSES.resolve(name)
 
 
 def analyse(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:

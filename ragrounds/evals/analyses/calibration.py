@@ -108,7 +108,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     one attempt of each question; ``None`` if there is no such confidence."""
 
 
-def confidences(store: Store, run: ScoredRun, wanted: str = "") -> tuple[str, dict[AttemptKey, float]]:
+def confidences(store: Store, run: ScoredRun, kind: str = "") -> tuple[str, dict[AttemptKey, float]]:
     """Return how sure each answered attempt is, from 0 to 1. Attempts without a confidence are left out.
 
     Args:
@@ -122,13 +122,13 @@ def confidences(store: Store, run: ScoredRun, wanted: str = "") -> tuple[str, di
     Raises:
         UserError: the source is unknown.
     """
-    if wanted and wanted not in SOURCES:
-        hint = nearest(wanted, list(SOURCES))
-        raise UserError(f"--parameter {wanted!r} is no confidence.{hint} Known: {', '.join(SOURCES)}.")
+    if kind and kind not in SOURCES:
+        hint = nearest(kind, list(SOURCES))
+        raise UserError(f"--parameter {kind!r} is no confidence.{hint} Known: {', '.join(SOURCES)}.")
     scores = {(score.question_id, score.epoch): score for score in run.scores if score.answer_status == "answered"}
     attempts = {(attempt.question_id, attempt.epoch): attempt for attempt in store.attempts(run.run)}
     answered = {key: (attempts[key], score) for key, score in scores.items() if key in attempts}
-    for source in [wanted] if wanted else SOURCES:
+    for source in [kind] if kind else SOURCES:
         if source == "agreement":
             candidates = _agreement(run, answered)
         elif source == "probability":
@@ -136,7 +136,7 @@ def confidences(store: Store, run: ScoredRun, wanted: str = "") -> tuple[str, di
         else:
             candidates = {key: stated(attempt.text) for key, (attempt, _) in answered.items()}
         found_confidences = {key: sure for key, sure in candidates.items() if sure is not None}
-        if wanted or 2 * len(found_confidences) > len(scores):
+        if kind or 2 * len(found_confidences) > len(scores):
             return source, found_confidences
     return "", {}
 

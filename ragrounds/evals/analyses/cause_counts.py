@@ -29,7 +29,7 @@ class CauseCount(Struct, frozen=True, kw_only=True):
 
 
 def cause_counts(
-    store: Store, runs: Sequence[Run], scorers: Sequence[str], asked: Collection[str], epochs: int
+    store: Store, runs: Sequence[Run], scorers: Sequence[str], question_ids: Collection[str], epochs: int
 ) -> tuple[CauseCount, ...]:
     """Return the likely causes of attempts that are not right, the most frequent first.
 
@@ -48,7 +48,7 @@ def cause_counts(
         wrong += [
             summary
             for summary in pages.read(range(start, min(len(pages), start + _CHUNK)))
-            if summary.question.id in asked and summary.epoch < epochs and (summary.wrong or summary.troubled)
+            if summary.question.id in question_ids and summary.epoch < epochs and (summary.wrong or summary.troubled)
         ]
         if len(wrong) > _MOST_ATTEMPTS:
             return ()

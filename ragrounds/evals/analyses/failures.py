@@ -46,7 +46,7 @@ class GroupFailures(Struct, frozen=True, kw_only=True):
 
 
 def failures_by(
-    run: ScoredRun, found: Mapping[str, FoundPassages], by: str, k: int, seed: int = 0
+    run: ScoredRun, searches: Mapping[str, FoundPassages], by: str, k: int, seed: int = 0
 ) -> list[GroupFailures]:
     """Return the answers of a run by a property of its questions, the largest group first.
 
@@ -56,7 +56,7 @@ def failures_by(
         UserError: no question has the property.
     """
     property_of = property_named(by, run.questions)
-    ranks = gold_ranks(run, found)
+    ranks = gold_ranks(run, searches)
     groups: dict[str, list[str]] = {}
     for question in run.questions:
         groups.setdefault(property_of(question) or NONE, []).append(question.id)

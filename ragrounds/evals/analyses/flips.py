@@ -55,7 +55,7 @@ class RefinedAnswer(Struct, frozen=True):
     after: Score
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """True if both have a value."""
         return self.before is not None and self.before.value is not None and self.after.value is not None
 
@@ -75,11 +75,11 @@ def refinements(
         yield RefinedAnswer(question, before, scorer.score(attempt, question, gold))
 
 
-def count_flips(scorer: str, made: Iterable[RefinedAnswer]) -> Flips:
+def count_flips(scorer: str, answers: Iterable[RefinedAnswer]) -> Flips:
     """Count how a refinement moved answers between right and wrong."""
     counts = dict.fromkeys(("right_right", "right_wrong", "wrong_right", "wrong_wrong", "changed", "without"), 0)
-    for answer in made:
-        if answer.before is None or not answer.known:
+    for answer in answers:
+        if answer.before is None or not answer.is_known:
             counts["without"] += 1
             continue
         names = ("right" if score.value == 1.0 else "wrong" for score in (answer.before, answer.after))
@@ -112,7 +112,7 @@ def refinement(
     scored = [
         (answer.question, answer.before.value == 1.0, answer.after.value == 1.0)
         for answer in answers
-        if answer.before and answer.known
+        if answer.before and answer.is_known
     ]
     net = (
         paired_difference(

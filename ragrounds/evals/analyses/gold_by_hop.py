@@ -71,14 +71,14 @@ def gold_by_hop(
     )
 
 
-def gold_by_hop_picture(made: Sequence[GoldByHop], title: str = "Attempts that had found gold, by search") -> Picture:
+def gold_by_hop_picture(groups: Sequence[GoldByHop], title: str = "Attempts that had found gold, by search") -> Picture:
     """Return the shares as bars, one group for each run."""
     marks = [
         replace(
             figure_mark(_bar_name(number, len(record.shares)), figure, record.run),
             note=f"n = {record.attempts:,}" * (number == 1),
         )
-        for record in made
+        for record in groups
         for number, figure in enumerate(record.shares, 1)
     ]
     return Picture(title=title, marks=tuple(marks), bars=True)

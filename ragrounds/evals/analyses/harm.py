@@ -55,7 +55,7 @@ class LossDifference(Struct, frozen=True, kw_only=True):
     high: float | None = None
     """Highest such price; ``None`` next to `low` if there is no bound."""
 
-    def at(self, price: float) -> tuple[float, float | None]:
+    def difference_at(self, price: float) -> tuple[float, float | None]:
         """Return the difference at a price, and half of the width of its interval."""
         wrong, none, shared = self.squares or (math.nan, math.nan, math.nan)
         half_width = math.sqrt(max(0.0, none + 2 * price * shared + price**2 * wrong)) if self.squares else None
@@ -180,7 +180,7 @@ def difference(questions: Sequence[Question], first: Harms, second: Harms) -> Lo
     roots = np.roots([means[0] ** 2 - squares[0], 2 * (means[0] * means[1] - squares[2]), means[1] ** 2 - squares[1]])
     breakpoints = [0.0, *sorted(float(root.real) for root in roots if not root.imag and root.real > 0), math.inf]
     parts = [
-        (*part, *loss_difference.at(sum(part) / 2 if part[1] < math.inf else 2 * part[0] + 1))
+        (*part, *loss_difference.difference_at(sum(part) / 2 if part[1] < math.inf else 2 * part[0] + 1))
         for part in pairwise(breakpoints)
     ]
     undecided = [(low, high) for low, high, value, half_width in parts if abs(value) <= (half_width or 0.0)]
@@ -238,7 +238,7 @@ def _picture(records: tuple[Harm, ...], options: AnalysisOptions) -> Picture:
     prices = np.linspace(0, 1.5 * max(price_limits, default=4.0), _POINTS).tolist()
     marks = [Mark(name=record.run, group=record.run, x=price, value=0.0) for record in records[:1] for price in prices]
     for run, price in itertools.product(differences, prices):
-        value, half_width = differences[run].at(price)
+        value, half_width = differences[run].difference_at(price)
         low, high = (None, None) if half_width is None else (value - half_width, value + half_width)
         marks.append(Mark(name=run, group=run, x=price, value=value, low=low, high=high))
     return Picture(

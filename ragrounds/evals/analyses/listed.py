@@ -58,9 +58,9 @@ class _Evidence(NamedTuple):
     question: Question
     key: str
     right: float
-    found: Mapping[str, str]
+    retrieved: Mapping[str, str]
     """Listed document → its label."""
-    shown: Mapping[str, str]
+    in_prompt: Mapping[str, str]
     """Listed document → its label, for those in the last prompt."""
 
 
@@ -145,17 +145,17 @@ def _label_evidence(run: Run, label: str, listed: Listed, evidence: Sequence[_Ev
         return {ALONE: count == 1, SEVERAL: count > 1}.get(label, label in labels.values())
 
     right_figures = [share_figure([(attempt.question, attempt.right) for attempt in evidence
-                                   if matches(attempt.shown) is is_with], seed)
+                                   if matches(attempt.in_prompt) is is_with], seed)
                      for is_with in (True, False)]  # fmt: skip
     return ListedEvidence(
         run=run.id,
         label=label,
         listed=sum(label in labels.values() or label in (ALONE, SEVERAL) for labels in listed.values()),
-        found=share_figure([(attempt.question, float(matches(attempt.found))) for attempt in evidence], seed),
-        shown=share_figure([(attempt.question, float(matches(attempt.shown))) for attempt in evidence], seed),
+        found=share_figure([(attempt.question, float(matches(attempt.retrieved))) for attempt in evidence], seed),
+        shown=share_figure([(attempt.question, float(matches(attempt.in_prompt))) for attempt in evidence], seed),
         right_with=right_figures[0],
         right_without=right_figures[1],
-        attempts={attempt.key: tuple(sorted(attempt.shown)) for attempt in evidence if matches(attempt.shown)},
+        attempts={attempt.key: tuple(sorted(attempt.in_prompt)) for attempt in evidence if matches(attempt.in_prompt)},
     )
 
 

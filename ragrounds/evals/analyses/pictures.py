@@ -41,7 +41,7 @@ class Mark(Struct, frozen=True, kw_only=True):
     individually."""
     note: str = ""
     """Text shown after the figure, such as the number of questions."""
-    named: bool = True
+    is_labelled: bool = True
     """True if a point is labelled; otherwise it is a dot."""
     full: bool = True
     """True if the mark is full; `Picture.full` says what that means."""
@@ -92,7 +92,7 @@ class Axis(Struct, frozen=True, kw_only=True):
     ticks: tuple[float, ...]
     logarithmic: bool = False
 
-    def place(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         """Return 0 at `low` and 1 at `high`; values outside are placed at the edge."""
         if self.logarithmic:
             low, high, scaled = math.log(self.low), math.log(self.high), math.log(max(value, self.low))

@@ -40,12 +40,12 @@ class Positions(Struct, frozen=True, kw_only=True):
 
 
 def by_position(
-    run: ScoredRun, found: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
+    run: ScoredRun, searches: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
 ) -> Positions:
     """Return the accuracy in bins of the gold passage's rank; `found` is each question's first search."""
     names = [*(_name(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
-    for question, rank in gold_ranks(run, found).items():
+    for question, rank in gold_ranks(run, searches).items():
         bin_index = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
         members[names[bin_index]].append(question)
     counted = sum(len(ids) for ids in members.values())

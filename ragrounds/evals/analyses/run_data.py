@@ -122,12 +122,12 @@ def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ..
 
 
 def first_found(
-    found: Mapping[AttemptKey, tuple[FoundPassages, ...]], questions: Iterable[Question]
+    searches: Mapping[AttemptKey, tuple[FoundPassages, ...]], questions: Iterable[Question]
 ) -> dict[str, FoundPassages]:
     """Return the first search of each question's first epoch. Questions that were never searched for are left out."""
     firsts: dict[str, FoundPassages] = {}
     for question in questions:
-        question_searches = found.get((question.id, 0), ())
+        question_searches = searches.get((question.id, 0), ())
         if question_searches:
             firsts[question.id] = question_searches[0]
     return firsts
@@ -138,12 +138,12 @@ def first_searches(store: Store, run: ScoredRun) -> dict[str, FoundPassages]:
     return first_found(searches(store, run.run), run.questions)
 
 
-def gold_ranks(run: ScoredRun, found: Mapping[str, FoundPassages]) -> dict[str, int | None]:
+def gold_ranks(run: ScoredRun, searches: Mapping[str, FoundPassages]) -> dict[str, int | None]:
     """Return the gold rank of every question that names gold documents and was searched for; ``None`` if not found."""
     return {
-        question.id: gold_rank(found[question.id].passages, run.golds[question.id])
+        question.id: gold_rank(searches[question.id].passages, run.golds[question.id])
         for question in run.questions
-        if run.golds[question.id].documents and question.id in found
+        if run.golds[question.id].documents and question.id in searches
     }
 
 
@@ -168,11 +168,13 @@ def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure 
     )
 
 
-def points(found: PairedFigure | None) -> str:
+def points(difference: PairedFigure | None) -> str:
     """Return a difference of shares in points, with its interval if it has one; empty without a difference."""
-    if found is None or found.difference is None:
+    if difference is None or difference.difference is None:
         return ""
     interval = (
-        "" if found.low is None or found.high is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+        ""
+        if difference.low is None or difference.high is None
+        else f" ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})"
     )
-    return f"{100 * found.difference:+.1f}{interval}"
+    return f"{100 * difference.difference:+.1f}{interval}"

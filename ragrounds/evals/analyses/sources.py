@@ -33,7 +33,7 @@ class Sources(Struct, frozen=True, kw_only=True):
 
 def sources(
     run: ScoredRun,
-    found: Mapping[str, FoundPassages],
+    searches: Mapping[str, FoundPassages],
     k: int,
     source: Callable[[Passage], str] = lambda passage: passage.corpus.partition("@")[0],
     sizes: Mapping[str, int] | None = None,
@@ -49,9 +49,9 @@ def sources(
     """
     counts: dict[str, Counter[str]] = {}
     for question in run.questions:
-        if question.id in found:
+        if question.id in searches:
             source_counts = counts.setdefault(question.benchmark, Counter())
-            source_counts.update(source(passage) for passage in found[question.id].passages[:k])
+            source_counts.update(source(passage) for passage in searches[question.id].passages[:k])
     total = sum((sizes or {}).values())
     if not total:
         sizes = {}
@@ -68,7 +68,7 @@ def _shares(source_counts: Counter[str]) -> dict[str, float]:
     return {name: count / source_counts.total() for name, count in source_counts.most_common()}
 
 
-def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> dict[str, int]:
+def sizes_of(run: Run, known_sizes: Mapping[str, int], source_names: Iterable[str] = ()) -> dict[str, int]:
     """Return the number of passages of each source that a run searched; empty if one of the sizes is not known.
 
     Args:
@@ -76,8 +76,8 @@ def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> d
         known: source with its version → number of passages.
         found: corpora of the retrieved passages, for a run whose identity names no corpus.
     """
-    searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(found)
-    sizes = {part.partition("@")[0]: known.get(part, 0) for part in searched}
+    searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(source_names)
+    sizes = {part.partition("@")[0]: known_sizes.get(part, 0) for part in searched}
     return sizes if all(sizes.values()) else {}
 
 

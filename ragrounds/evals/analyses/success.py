@@ -44,7 +44,7 @@ class Success(Struct, frozen=True, kw_only=True):
     without_gold: int
 
 
-def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Success:
+def by_success(run: ScoredRun, searches: Mapping[str, FoundPassages], k: int) -> Success:
     """Return right and wrong answers with and without a gold document among the first k passages.
 
     A value of 1 is right. The share of right answers is compared, or the mean if the scorer's scores are shares.
@@ -54,7 +54,7 @@ def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Su
     values_by_success: dict[bool, list[float]] = {True: [], False: []}
     clusters: dict[bool, list[str]] = {True: [], False: []}
     cluster_names = {question.id: cluster_of(question) for question in run.questions}
-    ranks = gold_ranks(run, found)
+    ranks = gold_ranks(run, searches)
     for question, rank in ranks.items():
         value = run.values.get(question)
         if value is not None:

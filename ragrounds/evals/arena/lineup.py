@@ -103,7 +103,7 @@ def gather_lineup(
     Raises:
         UserError: fewer than two systems, the same run twice, questions that differ, or none of them long.
     """
-    runs = store.named(references)
+    runs = store.select_runs(references)
     for run in runs:
         if sum(other.id == run.id for other in runs) > 1:
             raise UserError(f"The run {run.id} is given twice. A system cannot play against itself.")

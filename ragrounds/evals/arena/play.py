@@ -45,7 +45,7 @@ class FinishedMatch(Struct, frozen=True):
     """A match that has just ended, for a display."""
 
     match: Match
-    judged: tuple[ArenaJudgement, ...]
+    judgements: tuple[ArenaJudgement, ...]
 
 
 class PlayOptions(JudgeLimits, frozen=True, kw_only=True):
@@ -95,14 +95,14 @@ class ArenaPlayer:
         self._slots = asyncio.Semaphore(self._at_once)
         self._number = arenas.add(arena)
         stored = arenas.judgements(self._number)
-        self._known = {judgement.key: judgement for judgement in stored if "!" not in judgement.outcomes}
+        self._stored_judgements = {judgement.key: judgement for judgement in stored if "!" not in judgement.outcomes}
         recorded_calls = arenas.call_keys(self._number) if stored else set()
         self._journal = PayingJournal(journal, arena_payer(arena.fingerprint), recorded_calls)
         self._paid_before: dict[tuple[int, str, int, int, int], tuple[Call, ...]] = {}
         """Paid calls of judgements that failed and are made again, by judgement key."""
-        if len(self._known) < len(stored):
+        if len(self._stored_judgements) < len(stored):
             for judgement, detail in arenas.details(self._number, missing=True):
-                if judgement.key not in self._known:
+                if judgement.key not in self._stored_judgements:
                     paid = tuple(call for call in detail.calls if not call.cached and not call.error)
                     self._paid_before[judgement.key] = paid
         self.cost_paid = sum(judgement.cost_paid or 0.0 for judgement in stored)
@@ -210,7 +210,7 @@ class ArenaPlayer:
     async def _judgement(
         self, number: int, judge: int, question: Question, order: tuple[int, int], part: int
     ) -> ArenaJudgement:
-        stored = self._known.get((judge, question.id, *order, part))
+        stored = self._stored_judgements.get((judge, question.id, *order, part))
         if stored is not None:
             return stored
         texts = tuple(self._lineup.answers[system][question.id].strip() for system in order)

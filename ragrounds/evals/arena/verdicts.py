@@ -46,10 +46,10 @@ def pair_seed(seed: int, question_id: str, first: int, second: int) -> str:
     return f"{seed} {question_id} {low} {high}"
 
 
-def one_way(judged: ArenaJudgement) -> Outcomes:
+def one_way(judgement: ArenaJudgement) -> Outcomes:
     """Return the outcomes of a judgement from the side of the system with the smaller index."""
-    outcomes = [LETTERS.get(letter) for letter in judged.outcomes]
-    if judged.first < judged.second:
+    outcomes = [LETTERS.get(letter) for letter in judgement.outcomes]
+    if judgement.first < judgement.second:
         return tuple(outcomes)
     return tuple(None if outcome is None else _SWAPPED[outcome] for outcome in outcomes)
 

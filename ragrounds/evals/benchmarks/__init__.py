@@ -5,7 +5,7 @@
 
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, select
 from ragrounds.evals.benchmarks.cards import Card, all_cards, card
-from ragrounds.evals.benchmarks.catalogue import known, load
+from ragrounds.evals.benchmarks.catalogue import benchmark_names, load
 from ragrounds.evals.benchmarks.registry import VerifiedBenchmark, known_card, register, verify
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "Selection",
     "VerifiedBenchmark",
     "all_cards",
+    "benchmark_names",
     "card",
-    "known",
     "known_card",
     "load",
     "register",

@@ -43,7 +43,7 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDu
     return tuple(
         ExactDuplicates(
             questions=tuple(question.id for question in duplicates),
-            groups=tuple(sorted({place(question) for question in duplicates})),
+            groups=tuple(sorted({dataset_label(question) for question in duplicates})),
             golds_differ=len({fold(golds[question.id]) for question in duplicates}) > 1,
         )
         for duplicates in questions_by_content.values()
@@ -51,7 +51,7 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDu
     )
 
 
-def place(question: Question) -> str:
+def dataset_label(question: Question) -> str:
     """Return a question's dataset, with its subject if it has one."""
     return f"{question.benchmark} ({question.group})" if question.group else question.benchmark
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.files import broken, shown
+from ragrounds.base.files import broken, quote_value
 from ragrounds.base.records import Gold, Question
 from ragrounds.base.text import normalized
 from ragrounds.evals.benchmarks.cards import Card
@@ -103,7 +103,7 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
     golds: dict[str, Gold] = {}
     questions: list[Question] = []
     for question, gold in items:
-        record = f"question {shown(question.id)}"
+        record = f"question {quote_value(question.id)}"
         if not question.id.isprintable() or len(question.id) > _LONGEST_ID:
             raise broken(location, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
         if question.id in golds:
@@ -138,7 +138,9 @@ def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tu
         return question, gold
     options = {normalized("NFKC", label): text for label, text in question.options.items()}
     if len(options) < len(question.options):
-        raise broken(path, f"two of its labels are one letter ({', '.join(map(shown, question.options))})", record)
+        raise broken(
+            path, f"two of its labels are one letter ({', '.join(map(quote_value, question.options))})", record
+        )
     answer = normalized("NFKC", gold.answer)
     return msgspec.structs.replace(question, options=options), msgspec.structs.replace(gold, answer=answer)
 
@@ -148,10 +150,10 @@ def _check_options(question: Question, gold: Gold, path: Path, record: str) -> N
         raise broken(path, f"it has {len(question.options)} options, and a choice needs two or more", record)
     blank = [label for label, text in question.options.items() if not text.strip()]
     if blank:
-        raise broken(path, f"the option {shown(blank[0])} is empty", record)
+        raise broken(path, f"the option {quote_value(blank[0])} is empty", record)
     if gold.answer not in question.options:
-        labels = ", ".join(shown(label) for label in list(question.options)[:30])
-        raise broken(path, f"the answer {shown(gold.answer)} is not among the options ({labels})", record)
+        labels = ", ".join(quote_value(label) for label in list(question.options)[:30])
+        raise broken(path, f"the answer {quote_value(gold.answer)} is not among the options ({labels})", record)
 
 
 def fold(text: str) -> str:
@@ -243,7 +245,7 @@ def select(
     )
 
 
-def question_named(questions: Sequence[Question], reference: str, place: str) -> Question:
+def question_named(questions: Sequence[Question], reference: str, location: str) -> Question:
     """Return the question that a reference names: by its id, or by the end of it after a slash (``c01`` for
     ``sample/c01``).
 
@@ -261,9 +263,9 @@ def question_named(questions: Sequence[Question], reference: str, place: str) ->
         return matches[0]
     if matches:
         examples = ", ".join(question.id for question in matches[:5])
-        raise UserError(f"{reference!r} matches {len(matches):,} ids of {place}: {examples}. Give the whole id.")
+        raise UserError(f"{reference!r} matches {len(matches):,} ids of {location}: {examples}. Give the whole id.")
     known_names = [name for question in questions for name in (question.id, question.id.rpartition("/")[2])]
-    raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known_names)}")
+    raise UserError(f"There is no question {reference!r} in {location}.{nearest(reference, known_names)}")
 
 
 def must_have(gold: Gold) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest, unknown
-from ragrounds.base.files import shown
+from ragrounds.base.files import quote_value
 from ragrounds.base.plugins import NoSuchModule
 from ragrounds.base.specs import Value, parse
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
@@ -46,13 +46,13 @@ class BenchmarkReference(Struct, frozen=True):
     dataset: str = ""
     path: Path | None = None
     parameters: Mapping[str, Value] = MappingProxyType({})
-    own: Family | None = None
+    custom_family: Family | None = None
     """The family itself, if it was named by its import path."""
 
     @property
     def reader(self) -> Family:
         """Family that reads the benchmark."""
-        return self.own or families()[self.family]
+        return self.custom_family or families()[self.family]
 
     @property
     def name(self) -> str:
@@ -115,30 +115,30 @@ def _how_to_get(card: Card, family: Family) -> str:
     return f"{card.name} is not here ({card.source}): `ragrounds data add {card.name} PATH`{alternative}."
 
 
-def located(wanted: BenchmarkReference, home: Path) -> Path:
+def located(reference: BenchmarkReference, home: Path) -> Path:
     """Return the path that a reference is read from: its own path, or the registered copy.
 
     Raises:
         UserError: it names no path, and there is no copy.
     """
-    path = wanted.path or registered(wanted, home) or _original(wanted, home)
+    path = reference.path or registered(reference, home) or _original(reference, home)
     if path is None:
-        raise _absent(wanted)
+        raise _absent(reference)
     return path
 
 
-def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
+def read(reference: BenchmarkReference, path: Path) -> Benchmark:
     """Read the benchmark at `path`, whatever path the reference names.
 
     Raises:
         UserError: no file, or a broken file.
     """
-    with FAMILIES.used(wanted.family):
-        items = list(wanted.reader.items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
+    with FAMILIES.used(reference.family):
+        items = list(reference.reader.items(BenchmarkSource(path, reference.dataset, reference.parameters)))
     items = guarded_items(items, path)
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
-    name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name
+    name = datasets[0] if len(datasets) == 1 and reference.reader.open else reference.name
     built_card = load_built_card(path) if path.is_dir() else None
     card = (
         msgspec.structs.replace(built_card, name=name)
@@ -192,7 +192,7 @@ def typed_reference(reference: str) -> BenchmarkReference:
         family = named_family(path)
     except NoSuchModule:
         find_family(path.partition(":")[0])  # raises a precise error if an installed package adds it
-        if nearest(path.partition(":")[0], known()):  # a misspelt name, rather than a module
+        if nearest(path.partition(":")[0], benchmark_names()):  # a misspelt name, rather than a module
             return parse_reference(reference)
         raise
     return _parsed(f"{family.name}{reference.strip().removeprefix(path)}", reference, family)
@@ -208,21 +208,21 @@ def family_path(reference: str) -> str:
 def _parsed(text: str, reference: str, imported: Family | None) -> BenchmarkReference:
     form = _FORMS.get(Path(text).suffix.lower(), "")
     if imported is None and form and ":" not in text and Path(text).is_file():
-        raise UserError(f"Unknown benchmark {shown(text)}. That is a file: put `{form}:` before it.")
+        raise UserError(f"Unknown benchmark {quote_value(text)}. That is a file: put `{form}:` before it.")
     match = _REFERENCE.fullmatch(text)
     if match is None:
         raise UserError(
-            f"Cannot read the benchmark {shown(reference)}: expected `name`, `family/dataset` or `family:PATH`."
+            f"Cannot read the benchmark {quote_value(reference)}: expected `name`, `family/dataset` or `family:PATH`."
         )
     spec = parse(match.group(1))
     family, _, dataset = spec.name.partition("/")
     reader = imported or find_family(family)
     if reader is None:
-        raise unknown("benchmark", family, known(), _HINT)
+        raise unknown("benchmark", family, benchmark_names(), _HINT)
     if dataset and not reader.open and find_card(spec.name) is None:
-        raise unknown("benchmark", spec.name, known(), _HINT)
+        raise unknown("benchmark", spec.name, benchmark_names(), _HINT)
     if dataset and not _DATASET.fullmatch(dataset):
-        raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
+        raise UserError(f"The dataset name {quote_value(dataset)} may hold letters, digits, '.', '_' and '-' only.")
     for parameter in spec.parameters:
         allowed = reader.parameters
         if parameter not in allowed:
@@ -232,18 +232,18 @@ def _parsed(text: str, reference: str, imported: Family | None) -> BenchmarkRefe
             )
     path = match.group(2)
     if path is not None and not path.strip():
-        raise UserError(f"The benchmark {shown(reference)} has no path after the colon; expected {reader.file}.")
+        raise UserError(f"The benchmark {quote_value(reference)} has no path after the colon; expected {reader.file}.")
     return BenchmarkReference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters), reader)
 
 
-def known() -> list[str]:
+def benchmark_names() -> list[str]:
     """Return every benchmark name: families and their datasets."""
     return [
         name for family in families() for name in (family, *(c.name for c in family_cards(family) if "/" in c.name))
     ]
 
 
-def place(reference: BenchmarkReference, home: Path) -> Path:
+def copy_folder(reference: BenchmarkReference, home: Path) -> Path:
     """Return the folder of a benchmark's registered copy."""
     return home / "benchmarks" / reference.name.replace("/", "--")
 
@@ -256,9 +256,9 @@ def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     family = reference.reader
     if not family.needs:
         return None
-    candidates = [place(reference, home)]
+    candidates = [copy_folder(reference, home)]
     if not family.open or find_card(reference.name) is not None:
-        candidates.append(place(BenchmarkReference(reference.family), home))
+        candidates.append(copy_folder(BenchmarkReference(reference.family), home))
     for candidate in candidates:
         files: list[Path] = []
         with suppress(OSError):  # no system has a folder of such a name

@@ -46,7 +46,7 @@ class GraphFolder(Struct, frozen=True, kw_only=True):
 
     parts: tuple[Path, ...]
     """Files of all triplets."""
-    asked: Path
+    question_triplets: Path
     """File of the triplets that questions are made from."""
     names: Path | None = None
     types: Path | None = None
@@ -61,14 +61,14 @@ def graph_folder(path: Path) -> GraphFolder:
     folder = path if path.is_dir() else path.parent
     names, types = _first(folder, _NAMES), _first(folder, _TYPES)
     if not path.is_dir():
-        return GraphFolder(parts=(path,), asked=path, names=names, types=types)
+        return GraphFolder(parts=(path,), question_triplets=path, names=names, types=types)
     if any((path / name).is_file() for name in _PARTS):
         parts = tuple(path / name for name in _PARTS)
-        return GraphFolder(parts=parts, asked=parts[-1], names=names, types=types)
+        return GraphFolder(parts=parts, question_triplets=parts[-1], names=names, types=types)
     triplets_file = _first(folder, tuple(name + ending for name in _SINGLE for ending in ("", ".gz")))
     if triplets_file is None:
         raise broken(path, f"the folder holds no {' and '.join(_PARTS)}, and no {' or '.join(_SINGLE)}")
-    return GraphFolder(parts=(triplets_file,), asked=triplets_file, names=names, types=types)
+    return GraphFolder(parts=(triplets_file,), question_triplets=triplets_file, names=names, types=types)
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -178,7 +178,7 @@ def entity_type(id: str, types: Mapping[str, str]) -> str:
     return types.get(id) or (id.partition("::")[0] if "::" in id else "")
 
 
-def named(id: str, names: Mapping[str, str]) -> str:
+def entity_name(id: str, names: Mapping[str, str]) -> str:
     """Return the name of an entity; empty if it has only an id.
 
     Names may be listed under the id with or without its type.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from ragrounds.base.files import broken, shown
+from ragrounds.base.files import broken, quote_value
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
 Row = tuple[str, str, str, float]
@@ -24,7 +24,10 @@ def graded(rows: Iterable[Row], path: Path) -> dict[str, dict[str, float]]:
     for location, query, document, score in rows:
         earlier = grades.setdefault(query, {}).setdefault(document, score)
         if earlier != score:
-            problem = f"the document {shown(document)} is judged {earlier:g} and {score:g} for the query {shown(query)}"
+            problem = (
+                f"the document {quote_value(document)} is judged {earlier:g} and {score:g} for the query "
+                f"{quote_value(query)}"
+            )
             raise broken(path, f"{problem}; one of the two is wrong", location)
     return grades
 
@@ -38,7 +41,7 @@ def query_ids(rows: Iterable[tuple[str, str]], path: Path) -> set[str]:
     ids: set[str] = set()
     for location, query in rows:
         if query in ids:
-            raise broken(path, f"the id {shown(query)} is not unique", location)
+            raise broken(path, f"the id {quote_value(query)} is not unique", location)
         ids.add(query)
     return ids
 
@@ -51,7 +54,7 @@ def relevant(grades: Grades) -> dict[str, tuple[str, ...]]:
     return {query: documents for query, documents in relevant_documents.items() if documents}
 
 
-def check_set(folder: Path, queries: Collection[str], queries_file: str, judged: Mapping[Path, Grades]) -> Path:
+def check_set(folder: Path, queries: Collection[str], queries_file: str, judged_grades: Mapping[Path, Grades]) -> Path:
     """Read a folder's whole corpus, and check that all judged queries and documents are in it. Only ids are kept in
     memory.
 
@@ -63,24 +66,24 @@ def check_set(folder: Path, queries: Collection[str], queries_file: str, judged:
             document, which no retriever could find. Other documents do not count and may be missing.
     """
     corpus, documents = _documents(folder)
-    for path, grades in judged.items():
+    for path, grades in judged_grades.items():
         for query, scores in grades.items():
             if query not in queries:
-                raise broken(path, f"{queries_file} has no such query", f"query {shown(query)}")
+                raise broken(path, f"{queries_file} has no such query", f"query {quote_value(query)}")
             missing_document = next(
                 (document for document, score in scores.items() if score > 0 and document not in documents), None
             )
             if missing_document is not None:
                 raise broken(
                     path,
-                    f"{corpus.name} has no document {shown(missing_document)}, which is judged relevant",
+                    f"{corpus.name} has no document {quote_value(missing_document)}, which is judged relevant",
                     _query_label(query),
                 )
     return corpus
 
 
 def _query_label(query: str) -> str:
-    return f"query {shown(query)}"
+    return f"query {quote_value(query)}"
 
 
 def _documents(folder: Path) -> tuple[Path, set[str]]:
@@ -93,7 +96,7 @@ def _documents(folder: Path) -> tuple[Path, set[str]]:
     for passage, (_, line) in passages(origin, bad=bad_lines):
         _refuse(bad_lines, path)
         if passage.id in ids:
-            raise broken(path, f"the id {shown(passage.id)} is not unique", f"line {line}")
+            raise broken(path, f"the id {quote_value(passage.id)} is not unique", f"line {line}")
         ids.add(passage.id)
         # Use one string for both if they are equal: a corpus may have millions.
         documents.add(passage.id if passage.document == passage.id else passage.document)

@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import READ, make_home, shown
+from ragrounds.base.files import READ, make_home, quote_value
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, load_built_card, load_built_hashes, remote_files
 from ragrounds.evals.benchmarks.catalogue import (
     BenchmarkReference,
+    copy_folder,
     load,
     located,
     parse_reference,
-    place,
     read,
     typed_reference,
 )
@@ -53,18 +53,18 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
         copy_reference = parse_reference(benchmark.name)
     except UserError:
         raise UserError(
-            f"{shown(benchmark.name)} cannot be a benchmark's name; choose one, "
+            f"{quote_value(benchmark.name)} cannot be a benchmark's name; choose one, "
             f"`ragrounds data add {reference.family}/NAME PATH`, of letters, digits, '.', '_' and '-'."
         ) from None
     copy_reference = msgspec.structs.replace(copy_reference, parameters=reference.parameters)
-    target = place(copy_reference, home)
+    target = copy_folder(copy_reference, home)
     make_home(home)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".adding-") as scratch:
-            _copy(source, place(copy_reference, Path(scratch)), files, family.needs)
+            _copy(source, copy_folder(copy_reference, Path(scratch)), files, family.needs)
             _same_again(benchmark, copy_reference, Path(scratch), source)
-            _replace(place(copy_reference, Path(scratch)), target, Path(scratch) / "old")
+            _replace(copy_folder(copy_reference, Path(scratch)), target, Path(scratch) / "old")
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
@@ -76,7 +76,7 @@ def unregister(name: str, home: Path) -> Path:
     Raises:
         UserError: an unknown name, or there is no copy under it.
     """
-    folder = place(parse_reference(name), home)
+    folder = copy_folder(parse_reference(name), home)
     if not folder.is_dir():
         raise UserError(f"There is no copy of {name!r} in {home / 'benchmarks'}: see `ragrounds data ls`.")
     shutil.rmtree(folder)
@@ -128,7 +128,7 @@ def known_card(name: str, home: Path) -> Card:
     family = name.partition("/")[0]
     if family in families() and families()[family].open and "/" in name:
         reference = parse_reference(name)
-        built_card = load_built_card(place(reference, home))
+        built_card = load_built_card(copy_folder(reference, home))
         if built_card is not None:
             return msgspec.structs.replace(built_card, name=reference.name)
     return card(name)

@@ -98,16 +98,16 @@ class _Assertions:
     stopped: StoppedRuns
     seed: int
 
-    def claim(self, claim: Claim, written: Claim) -> ClaimVerdict:
+    def claim(self, claim: Claim, as_written: Claim) -> ClaimVerdict:
         """Return the decision of a claim, with its conditions as they were written."""
         conditions = tuple(
-            self.condition(condition, claimed_sum(shown))
-            for condition, shown in zip(claim.conditions, written.conditions, strict=True)
+            self.condition(condition, claimed_sum(shown_sum))
+            for condition, shown_sum in zip(claim.conditions, as_written.conditions, strict=True)
         )
         decision = all_hold([condition.decision for condition in conditions])
         return ClaimVerdict(claim=claim.text, decision=decision, scorer=self.scorer, conditions=conditions)
 
-    def condition(self, condition: Condition, shown: ClaimedSum) -> ConditionVerdict:
+    def condition(self, condition: Condition, claimed_sum: ClaimedSum) -> ConditionVerdict:
         """Return the decision of a condition by the interval that tables show.
 
         For runs that stopped early it is decided by the interval that is valid at any number of questions.
@@ -117,35 +117,39 @@ class _Assertions:
         for term in condition.terms:
             values = self._values(term, questions)
             if values is None:
-                return _undecided(condition, shown, f"the {term.measure} of {term.run} is unknown")
+                return _undecided(condition, claimed_sum, f"the {term.measure} of {term.run} is unknown")
             columns.append((term.factor, values))
         run_ids = [term.run for term in condition.terms]
         if condition.level is not None and self.stopped.concerns(*run_ids):
             if any(term.measure in CLAIMED_COSTS for term in condition.terms):
                 return _undecided(
-                    condition, shown, "the number of questions depends on the results: no interval is valid"
+                    condition, claimed_sum, "the number of questions depends on the results: no interval is valid"
                 )
             if cancels(condition):
-                return _undecided(condition, shown, "it compares a run with itself")
+                return _undecided(condition, claimed_sum, "it compares a run with itself")
             if any(_is_ratio(values) for _, values in columns):
                 return _undecided(
                     condition,
-                    shown,
+                    claimed_sum,
                     f"{self.scorer} is not a mean over questions: it has no valid interval for these runs",
                 )
             return _sequential_verdict(
-                condition, shown, self._rounds(condition, run_ids), columns, self._open_shares(condition, questions)
+                condition,
+                claimed_sum,
+                self._rounds(condition, run_ids),
+                columns,
+                self._open_shares(condition, questions),
             )
         scored_questions = [
             question for question in questions if all(values.get(question.id) is not None for _, values in columns)
         ]
         if not scored_questions:
-            return _undecided(condition, shown, "no question has a score")
+            return _undecided(condition, claimed_sum, "no question has a score")
         estimate_and_decision = self._estimate_and_decide(
             condition, scored_questions, [values for _, values in columns]
         )
         if estimate_and_decision is None:
-            return _undecided(condition, shown, "there is nothing to count")
+            return _undecided(condition, claimed_sum, "there is nothing to count")
         estimate, decision, reasons = estimate_and_decision
         missing = len(questions) - len(scored_questions)
         reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
@@ -164,16 +168,16 @@ class _Assertions:
                 "undecided",
                 [f"{_open_note(condition, open_shares)}: they could reverse this", *reasons],
             )
-        low, high = shown.interval(estimate.low, estimate.high)
+        low, high = claimed_sum.interval(estimate.low, estimate.high)
         scored_ids = [question.id for question in scored_questions]
         against, alike = (
             ([], 0) if decision == "holds" else _questions_against(condition, scored_ids, columns, open_shares)
         )
         return ConditionVerdict(
             decision=decision,
-            measured=shown.measured,
-            claimed=shown.claimed,
-            value=shown.figure(estimate.value),
+            measured=claimed_sum.measured,
+            claimed=claimed_sum.claimed,
+            value=claimed_sum.figure(estimate.value),
             low=low,
             high=high,
             level=condition.level,
@@ -246,7 +250,7 @@ class _Assertions:
         Shares of attempts by status concern every kind of question. A score, an answer status, and measures combined
         with these concern the questions of the scorer.
         """
-        return self.basis.questions if condition.of_endings else self.basis.asked(self.scorer)
+        return self.basis.questions if condition.of_endings else self.basis.questions_for(self.scorer)
 
     def _estimate(
         self, condition: Condition, questions: Sequence[Question], columns: Sequence[Values]
@@ -417,7 +421,7 @@ class OpenShare(Struct, frozen=True, kw_only=True):
     of: int
 
 
-def open_share(status: Mapping[AttemptKey, str], asked: Sequence[Question], epochs: int, measure: str) -> OpenShare:
+def open_share(status: Mapping[AttemptKey, str], questions: Sequence[Question], epochs: int, measure: str) -> OpenShare:
     """Return the attempts that could still change a measure of a run.
 
     Args:
@@ -429,12 +433,12 @@ def open_share(status: Mapping[AttemptKey, str], asked: Sequence[Question], epoc
     open_statuses = (_UNSCORED if measure in _SCORES else _UNMADE) - {measure}
     counts = {
         question.id: sum(status.get((question.id, epoch), "not_run") in open_statuses for epoch in range(epochs))
-        for question in asked
+        for question in questions
     }
     return OpenShare(
         shares={question: count / epochs for question, count in counts.items() if count},
         count=sum(counts.values()),
-        of=len(asked) * epochs,
+        of=len(questions) * epochs,
     )
 
 

@@ -210,22 +210,22 @@ class _Reader:
     """Text of a claim and the position up to which it is read."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text, self.position = text, 0
 
     def at_end(self) -> bool:
         """Return True if only white space is left."""
-        return not self.text[self.at :].strip()
+        return not self.text[self.position :].strip()
 
     def peek(self) -> re.Match[str] | None:
         """Return the next number, word or sign without moving on."""
-        return _TOKEN.match(self.text, self.at)
+        return _TOKEN.match(self.text, self.position)
 
     def taken(self, *words: str) -> str | None:
         """Return the next word or sign and move past it, if it is one of these."""
         token = self.peek()
         if token is None or (token["name"] or token["sign"]) not in words:
             return None
-        self.at = token.end()
+        self.position = token.end()
         return token["name"] or token["sign"]
 
     def number(self) -> float | None:
@@ -236,22 +236,22 @@ class _Reader:
         value = float(token["number"]) / (100 if token["percent"] else 1)
         if not math.isfinite(value):
             raise self.wrong("a number that is finite")
-        self.at = token.end()
+        self.position = token.end()
         return value
 
     def reference(self) -> str:
         """Read a run, up to the comma or bracket that ends it. A spec may contain brackets and commas of its own."""
-        start, depth = self.at, 0
+        start, depth = self.position, 0
         for mark in _BOUNDARY.finditer(self.text, start):
             sign = mark.group()
             if depth == 0 and sign in ",)":
-                self.at = mark.start()
-                run = self.text[start : self.at].strip()
+                self.position = mark.start()
+                run = self.text[start : self.position].strip()
                 if not run:
                     break
                 return run
             depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(sign, 0)
-        self.at = start
+        self.position = start
         raise self.wrong("a run and ')'")
 
     def expect(self, sign: str) -> None:
@@ -261,7 +261,7 @@ class _Reader:
 
     def wrong(self, expected: str) -> UserError:
         """Return the error that names the expected and the actual text at this position."""
-        position = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
+        position = self.position + len(self.text[self.position :]) - len(self.text[self.position :].lstrip())
         actual = repr(self.text[position : position + 12]) if position < len(self.text) else "the end"
         return UserError(
             f"Cannot read the claim {self.text!r}: expected {expected} at position {position}, found {actual}."
@@ -295,10 +295,10 @@ def _condition(reader: _Reader) -> Condition:
 def _level(reader: _Reader) -> float | None:
     if not reader.taken("@"):
         return None
-    start = reader.at
+    start = reader.position
     level = reader.number()
     if level is None or not 0.5 <= level < 1:
-        reader.at = start
+        reader.position = start
         raise reader.wrong("a confidence from 50% to below 100%, such as 95%")
     return level
 
@@ -330,7 +330,7 @@ def _term(reader: _Reader, factor: float) -> Term:
             f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} Known: "
             f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
         )
-    reader.at = token.end()
+    reader.position = token.end()
     reader.expect("(")
     run = reader.reference()
     reader.expect(")")
@@ -358,7 +358,7 @@ class LiveClaim:
         UserError: a condition has no level, is about a measure that is not a share, or compares a run with itself.
     """
 
-    def __init__(self, claim: Claim, written: Claim | None = None) -> None:
+    def __init__(self, claim: Claim, claim_as_written: Claim | None = None) -> None:
         """
         Args:
             claim: claim with run ids.
@@ -367,15 +367,17 @@ class LiveClaim:
         self._claim = claim
         self._conditions = [
             _LiveCondition(condition, claim.text, claimed_sum(written_condition))
-            for condition, written_condition in zip(claim.conditions, (written or claim).conditions, strict=True)
+            for condition, written_condition in zip(
+                claim.conditions, (claim_as_written or claim).conditions, strict=True
+            )
         ]
         self._questions = 0
 
-    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+    def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count the next round of questions."""
         for condition in self._conditions:
-            condition.add(drawn, value)
-        self._questions += len(drawn.questions)
+            condition.add(question_round, value)
+        self._questions += len(question_round.questions)
 
     @property
     def decision(self) -> Decision:
@@ -396,8 +398,8 @@ class LiveClaim:
 class _LiveCondition:
     """Condition with its confidence sequence."""
 
-    def __init__(self, condition: Condition, claim: str, shown: ClaimedSum) -> None:
-        self._condition, self._claimed = condition, shown
+    def __init__(self, condition: Condition, claim: str, claimed_sum: ClaimedSum) -> None:
+        self._condition, self._claimed = condition, claimed_sum
         self._level = _checked(condition, claim)
         factors = [term.factor for term in condition.terms]
         lowest = condition.constant + sum(min(0.0, factor) for factor in factors)
@@ -406,10 +408,10 @@ class _LiveCondition:
         self._missing = 0
         self.decision: Decision = "undecided"
 
-    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+    def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count a round. A round without a score in some dataset is left out."""
         sums = []
-        for part in drawn.parts:
+        for part in question_round.parts:
             values = [self._sum(question.id, value) for question in part]
             known_values = [number for number in values if number is not None]
             if not known_values:

@@ -204,10 +204,10 @@ class FollowedCondition:
         self._missing = self._cut = 0
         self.decision: Decision = "undecided"
 
-    def worth(self, drawn: QuestionRound, value: MeasureValue) -> list[float]:
+    def worth(self, question_round: QuestionRound, value: MeasureValue) -> list[float]:
         """Return the lowest and the highest value of a round, 0 to 1; empty if it has no question of the rule's
         dataset."""
-        parts = [part for part in drawn.parts if self._rule.dataset in ("", part[0].benchmark)]
+        parts = [part for part in question_round.parts if self._rule.dataset in ("", part[0].benchmark)]
         shares_by_part = [[self._share(question.id, value) for question in part] for part in parts]
         self._missing += any(share is None for part in shares_by_part for share in part)
         completed = [
@@ -220,9 +220,9 @@ class FollowedCondition:
         ]
         return [min(1.0, max(0.0, mean)) for mean in means]
 
-    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+    def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count a round."""
-        if self.decision != "undecided" or not (bounds := self.worth(drawn, value)):
+        if self.decision != "undecided" or not (bounds := self.worth(question_round, value)):
             return
         worst, best = bounds
         self._worst.append(worst)
@@ -288,7 +288,7 @@ class FollowedCondition:
         if not self._worst and self._rule.dataset:
             yield f"no question of {self._rule.dataset} was counted"
 
-    def wanted(self) -> int | None:
+    def questions_needed(self) -> int | None:
         """Return the total number of questions that decide it, if further ones are like those so far; ``None`` if out
         of reach."""
         if not self._worst:
@@ -344,12 +344,12 @@ class FollowedGate:
         ]
         self._text, self.questions = policy.text, 0
 
-    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+    def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count the next round of questions."""
         for *_, conditions in self.rules:
             for condition in conditions:
-                condition.add(drawn, value)
-        self.questions += len(drawn.questions)
+                condition.add(question_round, value)
+        self.questions += len(question_round.questions)
 
     def _tier_decisions(self, tier: Tier) -> list[Decision]:
         return [
@@ -385,7 +385,7 @@ class FollowedGate:
         for tier, name, rule, conditions in self.rules:
             decision = all_hold([condition.decision for condition in conditions])
             needs = (
-                [condition.wanted() for condition in conditions if condition.decision == "undecided"]
+                [condition.questions_needed() for condition in conditions if condition.decision == "undecided"]
                 if decision == "undecided"
                 else []
             )
@@ -414,12 +414,14 @@ class GateStop(ClaimStop):
             scorer scores no question.
     """
 
-    def __init__(self, policy: Policy, runs: Mapping[str, Run], questions: Iterable[Question], most: int | None = None):
+    def __init__(
+        self, policy: Policy, runs: Mapping[str, Run], questions: Iterable[Question], max_questions: int | None = None
+    ):
         self.runs, self.seed, self.policy = tuple(runs.values()), policy.seed, policy
         self.gate = FollowedGate(policy, {name: run.id for name, run in runs.items()})
         self.claim = Claim(policy.text, ())
         self._live: Any = self.gate
-        self._all, self._most = list(questions), most
+        self._all, self._max_questions = list(questions), max_questions
         conditions = [condition for *_, claim in policy.rules for condition in claim.conditions]
         self.scorer = policy.scorer or headline_of(self._all)[0].scorer
         self._every = all(condition.of_endings for condition in conditions) and not policy.scorer
@@ -428,10 +430,10 @@ class GateStop(ClaimStop):
         applicable = by_default or [question for question in self._all if record.suits(question)]
         _check_questions(policy, self.scorer, applicable)
         rounds = draw_rounds(applicable, self.seed)
-        self.rounds = rounds if most is None else rounds_within(rounds, most)
+        self.rounds = rounds if max_questions is None else rounds_within(rounds, max_questions)
         self.last = "no question is left" if len(self.rounds) == len(rounds) else "--max-questions is reached"
         self._measures = {term.measure for condition in conditions for term in condition.terms}
-        self._held = defaultdict(dict)
+        self._values = defaultdict(dict)
         self._next, self._earlier = 0, None
 
     def begin(self, store: Store) -> None:
@@ -467,7 +469,7 @@ class GateStop(ClaimStop):
         return np.array(rows)
 
     def _epoch_value(self, epoch: int, measure: str, run: str, question: str) -> float | None:
-        return self._held[run, question][epoch][measure]
+        return self._values[run, question][epoch][measure]
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Record an attempt that ended."""
@@ -482,7 +484,7 @@ class GateStop(ClaimStop):
 
     def _take(self, run: Run, attempt: Attempt, score: Score | None) -> None:
         values = {measure: _measured(measure, run, attempt, score) for measure in self._measures}
-        self._held[run.id, attempt.question_id][attempt.epoch] = values
+        self._values[run.id, attempt.question_id][attempt.epoch] = values
 
 
 def _measured(measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:

@@ -58,7 +58,7 @@ def tilted(values: Floats, mean: float) -> Floats | None:
     return tilted_chances(brentq(lambda tilt: float(tilted_chances(tilt) @ values) - mean, -700, 700))
 
 
-def judged(share: float, middle: float, error: float, judges: int) -> float:
+def majority_mean(share: float, middle: float, error: float, judges: int) -> float:
     """Return the mean share that the majority of judges shows; `middle` is the share to which their errors pull it."""
     return middle + (1 - 2 * majority_error(error, judges)) * (share - middle)
 

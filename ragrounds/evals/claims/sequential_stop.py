@@ -75,20 +75,22 @@ class ClaimStop:
     epochs_together = True
     """True if a question is asked in all its epochs before the next."""
 
-    def __init__(self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, most: int | None):
+    def __init__(
+        self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, max_questions: int | None
+    ):
         if not -(2**_SEED_BITS) <= seed < 2**_SEED_BITS:
             raise UserError(f"--seed {seed}: with --until the seed is stored with the run, and has at most 64 bits.")
         self.runs, self.seed = tuple(runs), seed
         parsed = parse_claim(claim)
         self.claim = resolved(parsed, runs)
         self._live = LiveClaim(self.claim, parsed)
-        self._all, self._most = list(questions), most
+        self._all, self._max_questions = list(questions), max_questions
         endings = all(condition.of_endings for condition in self.claim.conditions)
         self._sample_rounds(headline_of(self._all)[0].scorer, endings)
         check_measures(parsed, self.scorer)
         _check_mean(self.claim, self.scorer)
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
-        self._held: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
+        self._values: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
         self._next = 0
         self._earlier: ClaimVerdict | None = None
         """Final verdict of an earlier command, if it decided the claim."""
@@ -98,14 +100,15 @@ class ClaimStop:
         self.scorer, self._every = scorer, all_kinds
         questions = [question for question in self._all if all_kinds or scores_by_default(described(scorer), question)]
         rounds = draw_rounds(questions, self.seed)
-        self.rounds = rounds if self._most is None else rounds_within(rounds, self._most)
+        self.rounds = rounds if self._max_questions is None else rounds_within(rounds, self._max_questions)
         self.last = (
             "--max-questions is reached" if len(self.rounds) < len(rounds) else _exhausted_note(rounds, questions)
         )
         """Reason why there is no further question after the last round."""
         if not self.rounds:
             raise UserError(
-                f"--max-questions {self._most}: a round has {len(rounds[0].questions)} questions (one of each dataset, "
+                f"--max-questions {self._max_questions}: a round has {len(rounds[0].questions)} questions (one of "
+                "each dataset, "
                 "duplicates together); give as many or more."
             )
 
@@ -186,7 +189,7 @@ class ClaimStop:
 
     def _keep_values(self, run: str, question: str, epoch: int, status: str, score: Score | None) -> None:
         values = {measure: measured_value(measure, status, score) for measure in self._measures}
-        self._held[run, question][epoch] = values
+        self._values[run, question][epoch] = values
 
     def _count(self) -> None:
         while self._next < len(self.rounds) and self._live.decision == "undecided":
@@ -197,17 +200,17 @@ class ClaimStop:
             self._next += 1
             for question in question_round.questions:
                 for run in self.runs:
-                    del self._held[run.id, question.id]
+                    del self._values[run.id, question.id]
 
     def _complete(self, question_round: QuestionRound) -> bool:
         return all(
-            len(self._held.get((run.id, question.id), ())) >= run.epochs
+            len(self._values.get((run.id, question.id), ())) >= run.epochs
             for question in question_round.questions
             for run in self.runs
         )
 
     def _value(self, measure: str, run: str, question: str) -> float | None:
-        epoch_values = [values[measure] for values in self._held[run, question].values()]
+        epoch_values = [values[measure] for values in self._values[run, question].values()]
         known_values = [number for number in epoch_values if number is not None]
         return sum(known_values) / len(epoch_values) if len(known_values) == len(epoch_values) else None
 

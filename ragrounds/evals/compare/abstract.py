@@ -71,7 +71,7 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         comparison: figures of these runs.
         scorers: scorers to show; if empty, the headlines.
     """
-    tables = [table for table, _ in comparison.shown(scorers)]
+    tables = [table for table, _ in comparison.shown_tables(scorers)]
     card = card_of(comparison.benchmark)
     rows = {row.run: row for row in comparison.rows}
     return Abstract(

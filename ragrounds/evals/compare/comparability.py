@@ -42,7 +42,7 @@ class ComparisonSet(Struct, frozen=True, kw_only=True):
     """Run id → scorer → question id and epoch → answer status."""
     notes: tuple[str, ...]
 
-    def asked(self, scorer: str) -> list[Question]:
+    def questions_for(self, scorer: str) -> list[Question]:
         """Return the questions that a scorer applies to.
 
         These are the questions that any run has a score for and those that it would score, whether or not an attempt
@@ -56,17 +56,17 @@ class ComparisonSet(Struct, frozen=True, kw_only=True):
             scored |= default_ids or {question.id for question in self.questions if record.suits(question)}
         return [question for question in self.questions if question.id in scored]
 
-    def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[QuestionValues, int]:
+    def values(self, scorer: str, run: Run, questions: Sequence[Question]) -> tuple[QuestionValues, int]:
         """Return each question's mean score over all its epochs and the number of unscored answers.
 
         An answer without a score is not a wrong answer: the value of its question is missing, as after a failed judge.
         """
         scores, status, record = self.scores[run.id].get(scorer, []), self.status[run.id], described(scorer)
         attempt_keys = (
-            ((question.id, epoch) for question in asked for epoch in range(self.epochs)) if record.ratio else ()
+            ((question.id, epoch) for question in questions for epoch in range(self.epochs)) if record.ratio else ()
         )
         open_attempts = {key for key in attempt_keys if status.get(key, "not_run") in OPEN}
-        values = scorer_values(asked, scores, self.epochs, record, self.golds, open_attempts)
+        values = scorer_values(questions, scores, self.epochs, record, self.golds, open_attempts)
         answer_statuses = self.read[run.id].get(scorer, {})
         unscored_ids = (
             key[0]
@@ -81,7 +81,7 @@ class ComparisonSet(Struct, frozen=True, kw_only=True):
 def comparison_basis(
     store: Store,
     runs: Sequence[Run],
-    wanted: Sequence[str],
+    scorer_names: Sequence[str],
     common: bool,
     answered: bool = False,
     shared_scorers: bool = False,
@@ -124,8 +124,8 @@ def comparison_basis(
         for name, run_scores in by_scorer.items()
         if described(name).needs_judge or any(score.value is not None for score in run_scores)
     }
-    shared = _shared_scorers(runs, wanted, summaries, scores, common or shared_scorers, notes)
-    user_headlines = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
+    shared = _shared_scorers(runs, scorer_names, summaries, scores, common or shared_scorers, notes)
+    user_headlines = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in scorer_names)
     headlines = user_headlines or headline_of(questions, showable.intersection(shared))
     headline_names = [name for headline in headlines for name in (headline.scorer, *headline.columns)]
     return ComparisonSet(

@@ -166,7 +166,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     stopped: dict[str, StopRecord] = field(default_factory=dict)
     """Run id → claim that decided how many questions the run has."""
 
-    def shown(self, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[ScorerTable]]]:
+    def shown_tables(self, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[ScorerTable]]]:
         """Return the tables to show, each with the tables whose overall figures are its additional columns.
 
         Args:
@@ -183,7 +183,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         An attempt is counted by the headlines, or by another scorer if no headline applies to its question. If scorers
         are named, only these count.
         """
-        tables = [table for table, _ in self.shown(scorers)]
+        tables = [table for table, _ in self.shown_tables(scorers)]
         if not scorers:
             tables += [table for table in self.tables if table not in tables]
         by_run: dict[str, Counter[str]] = {}
@@ -333,10 +333,10 @@ def no_model(run: Run) -> NoModel:
     return "stand-in" if is_stand_in_name or is_stand_in_server else ""
 
 
-def kinds_of(found: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, ...]]:
+def kinds_of(substitutes: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, ...]]:
     """Group runs by the substitute that answered in place of a language model; empty if there was none."""
     kinds: tuple[NoModel, ...] = ("extractive", "stand-in")
-    runs_by_kind = {kind: tuple(run for run, run_kind in found if run_kind == kind) for kind in kinds}
+    runs_by_kind = {kind: tuple(run for run, run_kind in substitutes if run_kind == kind) for kind in kinds}
     return {kind: runs for kind, runs in runs_by_kind.items() if runs}
 
 
@@ -379,7 +379,7 @@ class _Tables:
         tables: list[ScorerTable] = []
         question_groups: list[tuple[list[Question], dict[str, ScoredRuns]]] = []
         for name in self.basis.scorers:
-            scorer, questions = described(name), self.basis.asked(name)
+            scorer, questions = described(name), self.basis.questions_for(name)
             scored = {run.id: self._scores(run, name, questions) for run in self.runs}
             values = {run: run_scores.values for run, run_scores in scored.items()}
             tables.append(self._table(scorer, name, questions, scored, values))
@@ -420,7 +420,7 @@ class _Tables:
             pairs=self._pairs(scorer, name, questions, values) if self.pairs else (),
             groups=tuple(
                 group_table(
-                    by,
+                    group,
                     questions,
                     values,
                     unsettled,
@@ -430,7 +430,7 @@ class _Tables:
                     self.stopped.concerns,
                     self.pairs,
                 )
-                for by in self.group_by
+                for group in self.group_by
             ),
         )
 

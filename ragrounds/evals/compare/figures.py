@@ -170,7 +170,7 @@ def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
         epochs: epochs of the run.
         seed: seed of the bootstrap.
     """
-    question_parts = score.made()
+    question_parts = score.scored_questions()
     record = described(score.scorer) if score.scorer else None
     if record is None or not question_parts:
         return Figure(n=0, missing=0)
@@ -286,16 +286,18 @@ def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scor
 
     Scores are not right or wrong, so there is no standard error.
     """
-    known = _with_parts(values)
-    scored = [question for question in questions if known.get(question.id) is not None]
+    known_values = _with_parts(values)
+    scored = [question for question in questions if known_values.get(question.id) is not None]
     missing = len(questions) - len(scored)
     if not scored:
         return Figure(n=0, missing=missing)
-    parts = [known.parts[question.id] for question in scored]
+    parts = [known_values.parts[question.id] for question in scored]
     estimate = ratio_estimate([parts], [1.0], scored, seed)
     everything = [replace(question, benchmark="", cluster="") for question in scored]
     pooled = ratio_estimate([parts], [1.0], everything, seed, resamples=0)
-    best_case = ratio_estimate([[known.best[question.id] for question in scored]], [1.0], scored, seed, resamples=0)
+    best_case = ratio_estimate(
+        [[known_values.best[question.id] for question in scored]], [1.0], scored, seed, resamples=0
+    )
     return Figure(
         value=estimate.value if estimate else None,
         n=len(scored),
@@ -447,7 +449,7 @@ def property_named(name: str, questions: Sequence[Question]) -> Callable[[Questi
 
 
 def group_table(
-    by: str,
+    group_by: str,
     questions: Sequence[Question],
     values: Mapping[str, Values],
     unsettled: Mapping[str, Mapping[str, float]],
@@ -470,7 +472,7 @@ def group_table(
             no interval and no test here, as both assume a number of questions that was fixed beforehand.
         pairs: pairs of run ids to test; ``None``: all pairs.
     """
-    property_of = property_named(by, questions)
+    property_of = property_named(group_by, questions)
     questions_by_group: dict[str, list[Question]] = {}
     for question in questions:
         questions_by_group.setdefault(property_of(question) or NONE, []).append(question)
@@ -495,7 +497,7 @@ def group_table(
         )
         for name, group_questions in questions_by_group.items()
     ]
-    return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
+    return GroupTable(by=group_by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
 
 
 def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:

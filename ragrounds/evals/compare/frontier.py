@@ -175,7 +175,7 @@ def frontiers(
     attempts = {run.id: [attempt for attempt in basis.summaries[run.id] if attempt.question_id in ids] for run in runs}
     measures = (measure,) if measure else _AUTO_MEASURES
     costs = {name: {run.id: costs_of(run, attempts[run.id], name, basis.epochs) for run in runs} for name in measures}
-    resampled = {name: _Sample.of(scores, runs, questions, costs, measure) for name, scores in scored.items()}
+    resampled = {name: _Sample.from_runs(scores, runs, questions, costs, measure) for name, scores in scored.items()}
     known_samples = {name: sample for name, sample in resampled.items() if sample is not None}
     if not known_samples:
         return {}
@@ -202,7 +202,7 @@ def frontiers(
     )
     for sample_index, (name, sample) in enumerate(known_samples.items()):
         frontier_place = _FrontierSample(
-            drawn=sample,
+            sample=sample,
             variances=variances[sample_index],
             draws=replicates[sample_index],
             spreads=replicates[sample_index + len(samples)],
@@ -233,18 +233,19 @@ class _Sample:
     """See :class:`ScoredRuns`."""
 
     @classmethod
-    def of(
+    def from_runs(
         cls,
         scored: ScoredRuns,
         runs: Sequence[Run],
         questions: Sequence[Question],
-        known: Mapping[CostMeasure, Mapping[str, dict[str, float] | None]],
+        known_costs: Mapping[CostMeasure, Mapping[str, dict[str, float] | None]],
         measure: CostMeasure | None,
     ) -> _Sample | None:
         """Return the sample of the runs whose score and cost are known; ``None`` if no measure is known."""
         scoring = [run.id for run in runs if scored.figures[run.id].value is not None]
         by_measure = {
-            name: {run: cost for run in scoring if (cost := costs[run]) is not None} for name, costs in known.items()
+            name: {run: cost for run in scoring if (cost := costs[run]) is not None}
+            for name, costs in known_costs.items()
         }
         chosen_measure = measure or _most_known(by_measure, len(runs))
         if chosen_measure is None or not (costs := by_measure[chosen_measure]):
@@ -300,12 +301,12 @@ class _Sample:
             *costs.T,
         ]
 
-    def price(self, one: tuple[int, int | None]) -> float:
+    def price(self, pair: tuple[int, int | None]) -> float:
         """Return the price of a right answer.
 
         A question's influence on it is the question's cost minus its right answers at this price.
         """
-        return float(_contrast(self.cost, one)) / float(_contrast(self.right, one))
+        return float(_contrast(self.cost, pair)) / float(_contrast(self.right, pair))
 
 
 def _contrast(columns: Floats, pair: tuple[int, int | None]) -> Floats:
@@ -334,7 +335,7 @@ def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[f
 class _FrontierSample:
     """Mean scores and costs of runs with the bootstrap replicates of both."""
 
-    drawn: _Sample
+    sample: _Sample
     variances: Floats
     """Variances of prices (of the cost minus the right answers at the mean price) and of costs, (B + R,)."""
     draws: Floats
@@ -355,30 +356,30 @@ class _FrontierSample:
 
     def point(self, i: int, score: Figure) -> FrontierPoint:
         """Return the frontier point of the run at index `i`."""
-        run = self.drawn.runs[i]
+        run = self.sample.runs[i]
         return FrontierPoint(
             run=run.id,
             agent=run.agent,
             score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=self.mean_cost(i),
-            per_correct=self.price((i, None)) if self.drawn.priced else None,
-            on_frontier=bool(self.drawn.best[i]),
+            per_correct=self.price((i, None)) if self.sample.priced else None,
+            on_frontier=bool(self.sample.best[i]),
             share=float(self.often[i]) if self.enough else None,
         )
 
     def tradeoffs(self) -> tuple[Tradeoff, ...]:
         """Return the prices between neighbours on the frontier."""
-        runs = self.drawn.runs
+        runs = self.sample.runs
         return tuple(
             Tradeoff(cheaper=runs[i].id, dearer=runs[j].id, price=self.price((j, i)))
-            for j, i in self.drawn.bought
+            for j, i in self.sample.bought
             if i is not None
         )
 
     def mean_cost(self, i: int) -> Range:
         """Return the mean cost of a question, with the same interval as in a claim about it."""
-        value, index = float(self.drawn.cost[i]), len(self.drawn.bought) + i
-        draws = self.draws[:, len(self.drawn.runs) + i]
+        value, index = float(self.sample.cost[i]), len(self.sample.bought) + i
+        draws = self.draws[:, len(self.sample.runs) + i]
         if not self.enough or not np.ptp(draws) > _EQUAL_SHARE * abs(value):
             return Range(value, few=True)
         errors = self.errors(index, draws - value)
@@ -387,32 +388,32 @@ class _FrontierSample:
         )
         return Range(value, max(low, 0.0), high)
 
-    def errors(self, place: int, moved: Floats) -> Floats:
+    def errors(self, index: int, moved: Floats) -> Floats:
         """Return the standard error in each resample of the figure at index `place`, whose change in it is `moved`."""
-        variances = self.spreads[:, place] - moved**2 / self.clusters
-        errors: Floats = np.sqrt(np.maximum(variances, _LEAST_SHARE * self.variances[place] + _LEAST_SHARE**2))
+        variances = self.spreads[:, index] - moved**2 / self.clusters
+        errors: Floats = np.sqrt(np.maximum(variances, _LEAST_SHARE * self.variances[index] + _LEAST_SHARE**2))
         return errors
 
-    def price(self, one: tuple[int, int | None]) -> Range:
+    def price(self, pair: tuple[int, int | None]) -> Range:
         """Return the price of a right answer.
 
         Each end is the further of the percentile's and the bootstrap-t's (:mod:`ragrounds.evals.stats.bootstrap`). A
         resample in which no right answer is gained has no finite price.
         """
-        if one not in self.drawn.bought:
+        if pair not in self.sample.bought:
             return Range(None)
-        value, index = self.drawn.price(one), self.drawn.bought.index(one)
+        value, index = self.sample.price(pair), self.sample.bought.index(pair)
         if not self.enough:
             return Range(value, few=True)
-        right_answers, costs = (_contrast(half, one) for half in np.split(self.draws, 2, axis=1))
+        right_answers, costs = (_contrast(half, pair) for half in np.split(self.draws, 2, axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):
             draws = np.where(right_answers > 0, costs / right_answers, np.inf)
             moved = costs - value * right_answers
             scaled = moved / self.errors(index, moved)
         low, high = np.quantile(draws, _QUANTILES, method="inverted_cdf")
-        extra_right = float(_contrast(self.drawn.right, one))
+        extra_right = float(_contrast(self.sample.right, pair))
         lowest, highest = value - np.quantile(scaled, _QUANTILES)[::-1] * math.sqrt(self.variances[index]) / extra_right
-        low = max(min(low, lowest), 0.0 if one[1] is None else -math.inf)
+        low = max(min(low, lowest), 0.0 if pair[1] is None else -math.inf)
         high = max(high, highest)
         return Range(value, float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None)
 

@@ -238,7 +238,7 @@ class AgentGrid:
             cost=_number_or_none(self._costs[row, column]),
         )
 
-    def place(self, row: int, column: int, epoch: int | None = 0) -> int | None:
+    def index_of(self, row: int, column: int, epoch: int | None = 0) -> int | None:
         """Return the attempt's index among the pages; ``None`` if the run was not asked this question so often.
 
         With epoch ``None`` it is the first epoch without full marks, or 0 if all have them.
@@ -249,18 +249,18 @@ class AgentGrid:
             epoch = int(np.argmax(~(self._values[row, column, : run.epochs] >= 1)))
         return None if position < 0 or epoch >= run.epochs else self._starts[column] + position * run.epochs + epoch
 
-    def row_of(self, place: int) -> tuple[int, int] | None:
+    def row_of(self, index: int) -> tuple[int, int] | None:
         """Return row and column of an attempt by its index among the pages; ``None`` if there is no such attempt."""
-        column = bisect.bisect_right(self._starts, place) - 1
+        column = bisect.bisect_right(self._starts, index) - 1
         if not 0 <= column < len(self.runs):
             return None
-        position = (place - self._starts[column]) // self.runs[column].epochs
+        position = (index - self._starts[column]) // self.runs[column].epochs
         rows = np.flatnonzero(self._positions[self.runs[column].questions] == position)
         return (int(rows[0]), column) if len(rows) else None
 
-    def rows_of(self, places: Sequence[int]) -> Places:
+    def rows_of(self, page_indices: Sequence[int]) -> Places:
         """Return the rows of these attempts, each once, in the order in which they were asked."""
-        indices = np.asarray(places, dtype=np.int64)
+        indices = np.asarray(page_indices, dtype=np.int64)
         rows: Places = np.full(len(indices), -1, dtype=np.int64)
         for column, run in enumerate(self.runs):
             inside = (indices >= self._starts[column]) & (indices < self._starts[column + 1])

@@ -181,7 +181,7 @@ class _Reader:
             basis = comparison_basis(self.store, [run], [], False, answered=answered)
         except UserError:  # no question is done in all its epochs
             return None
-        questions = basis.asked(name)
+        questions = basis.questions_for(name)
         all_datasets = (question.benchmark for question in self._questions_of(run))
         if so_far and pooled_yet((question.benchmark for question in basis.questions), all_datasets):
             questions = [replace(question, benchmark="") for question in questions]

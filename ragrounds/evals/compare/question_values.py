@@ -102,10 +102,10 @@ def scorer_values(
 
 
 def whole_scores(
-    scorer: ScorerRecord, question: Question, gold: Gold, known: Mapping[int, Score], epochs: int
+    scorer: ScorerRecord, question: Question, gold: Gold, scores: Mapping[int, Score], epochs: int
 ) -> tuple[Score, ...]:
     """Return a score for every epoch of a question. Epochs that were not made are scored as an empty answer."""
-    return tuple(known.get(epoch) or answered_with(scorer, question, gold, "") for epoch in range(epochs))
+    return tuple(scores.get(epoch) or answered_with(scorer, question, gold, "") for epoch in range(epochs))
 
 
 def answered_with(scorer: ScorerRecord, question: Question, gold: Gold, text: str) -> Score:

@@ -166,7 +166,7 @@ class StoppedRuns:
         by_default = (
             [] if record.needs_judge else [question for question in self._shared if scores_by_default(record, question)]
         )
-        scored_ids = {question.id for question in self._basis.asked(scorer)}
+        scored_ids = {question.id for question in self._basis.questions_for(scorer)}
         return by_default or [question for question in self._shared if question.id in scored_ids]
 
     def _answered(self, run: str) -> set[str]:

@@ -63,7 +63,7 @@ class _OpenedRun(Struct, frozen=True):
     system: _BuiltInGraph | System
     prompts: PromptFolder
     caps: Limits
-    made: Collection[tuple[str, int]]
+    finished: Collection[tuple[str, int]]
     """Attempts that are in the store."""
     scored: frozenset[str]
     """Scorers of the attempts in the store."""
@@ -93,10 +93,10 @@ class AttemptRunner:
                 system=(system := _opened(planned.agent)),
                 prompts=PromptFolder(planned.agent.card.prompts, planned.agent.layout),
                 caps=planned.agent.caps,
-                made=store.done(planned.run),
+                finished=store.done(planned.run),
                 scored=frozenset(store.score_codes(planned.run)),
                 at_once=None if isinstance(system, _BuiltInGraph) or system.takes_context else AttemptsAtOnce(),
-                draws=AgentRandomness(planned.agent, here=isinstance(system, InProcessSystem)),
+                draws=AgentRandomness(planned.agent, in_this_process=isinstance(system, InProcessSystem)),
                 reads=RunDependencies(store, planned, asks=journal.mode != "replay"),
                 inner=self._inner(planned) if planned.inner else None,
             )
@@ -104,7 +104,7 @@ class AttemptRunner:
         }
         # Each plain function of a user's system holds a thread for as long as it runs.
         grow_threads()
-        if any(is_foreign(agent.card) for planned in planned_runs for agent in planned.agent.whole):
+        if any(is_foreign(agent.card) for planned in planned_runs for agent in planned.agent.with_inner):
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
@@ -159,7 +159,7 @@ class AttemptRunner:
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
-        if (attempt.question_id, attempt.epoch) in opened.made:
+        if (attempt.question_id, attempt.epoch) in opened.finished:
             scores = (*scores, *self._missing_scores(planned, finished))
         dependency_rows = await opened.reads.rows(attempt)
         await self._store.writer.write(
@@ -186,7 +186,7 @@ class AttemptRunner:
             question_only=card.question_only,
             payer=payer,
             at_once=opened.at_once,
-            drawn=await opened.draws.of(self._journal, item.question, item.epoch, payer),
+            recorded_randomness=await opened.draws.values_for(self._journal, item.question, item.epoch, payer),
             gold=item.gold.documents if card.oracle else None,
             change=planned.change(item.question, item.gold, item.epoch) if planned.change is not None else None,
             guard=guard_of(card, item.question, item.gold),

@@ -50,7 +50,7 @@ class StartedCall(NamedTuple):
 
     step: int
     node: str
-    at: float
+    started_at: float
     """Seconds since the epoch."""
     start: float
     """Seconds of the monotonic clock."""
@@ -59,7 +59,7 @@ class StartedCall(NamedTuple):
     kind: str = "model"
     actor: str = ""
     """Canonical text of the model or searcher that is called."""
-    what: str = ""
+    subject: str = ""
     """Query of a search, or role of a model's call."""
 
 
@@ -104,11 +104,11 @@ class AttemptLog:
     _trace_full: bool = False
     _n_started: int = 0
 
-    def note(self, what: str, text: str) -> None:
+    def note(self, remark: str, text: str) -> None:
         """Leave a note in the trace, at the step that is running."""
         if len(text) > _NOTE:
             text = f"{text[: _NOTE // 2]} … {text[-_NOTE // 2 :]}"
-        self.events.append(Noted(step=self._step()[0], what=what, text=text))
+        self.events.append(Noted(step=self._step()[0], what=remark, text=text))
 
     def entered(self, task: str, node: str, inside: str = "") -> int:
         """Record that a node began, once for each of LangGraph's task ids, and return its step number.
@@ -179,19 +179,19 @@ class AttemptLog:
         with self.lock:
             self.in_flight += change
 
-    def begin_call(self, actor: str = "", what: str = "", kind: str = "model") -> StartedCall:
+    def begin_call(self, actor: str = "", subject: str = "", kind: str = "model") -> StartedCall:
         """Record the start of a call, with its step, its request and the model or searcher that is called."""
         step, node = self._step()
         with self.lock:
             self._n_started += 1
             started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
-            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, what)
+            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, subject)
             self.doing[started.number] = started
         return started
 
     def end_call(
         self,
-        begun: StartedCall,
+        started: StartedCall,
         actor: str,
         *,
         role: str = "answering",
@@ -215,11 +215,11 @@ class AttemptLog:
             key=key,
             kind=kind,
             role=role,
-            node=begun.node,
+            node=started.node,
             actor=actor,
             model=model[:_NAME],
-            at=round(begun.at, 3),
-            seconds=round(time.perf_counter() - AGO.get() - begun.start, 4),
+            at=round(started.started_at, 3),
+            seconds=round(time.perf_counter() - AGO.get() - started.start, 4),
             cached=cached,
             usage=usage,
             cost_uncached=price,
@@ -228,9 +228,9 @@ class AttemptLog:
             error=error,
         )
         with self.lock:
-            self.doing.pop(begun.number, None)
+            self.doing.pop(started.number, None)
             self.calls[kind] += 1
-            self.events.append(Called(step=begun.step, call=call))
+            self.events.append(Called(step=started.step, call=call))
             n_unanswered = sum(fault.unanswered for fault in faults) if kind == "model" else 0
             cost_of_request = request_price() if n_unanswered or (price is None and not cached and not error) else 0.0
             self.unanswered += n_unanswered

@@ -50,12 +50,12 @@ class BudgetStop:
             if limit is not None
         )
 
-    def room(self, begun: int, ended: int) -> float:
+    def room(self, started_attempts: int, ended: int) -> float:
         """Return half of the number of attempts that may still begin, estimated from those that have ended; 0 without
         an estimate.
         """
         affordable = (limit * ended / used if used else 0 for _, used, limit in self.parts)
-        return min(((n_affordable - begun) / 2 for n_affordable in affordable), default=math.inf)
+        return min(((n_affordable - started_attempts) / 2 for n_affordable in affordable), default=math.inf)
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""

@@ -41,19 +41,19 @@ class FailureLimit(Struct, frozen=True, kw_only=True):
         return NEVER if self.count is None else str(self.count)
 
 
-def failure_limit(given: str | int) -> FailureLimit:
+def failure_limit(value: str | int) -> FailureLimit:
     """Parse ``20%``, a number of attempts, or ``never``.
 
     Raises:
         UserError: it is none of these.
     """
-    text = str(given).strip()
+    text = str(value).strip()
     if text == NEVER:
         return FailureLimit()
     if percent := _PERCENT.fullmatch(text):
         if 0 < float(percent[1]) <= 100:
             return FailureLimit(share=float(percent[1]) / 100)
-    elif text.isdecimal() and text.isascii() and int(text) and not isinstance(given, bool):
+    elif text.isdecimal() and text.isascii() and int(text) and not isinstance(value, bool):
         return FailureLimit(count=int(text))
     raise UserError(
         f"--fail-after {text!r}: expected a share such as 20%, a number of failed attempts such as 50, or {NEVER}."

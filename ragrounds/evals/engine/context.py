@@ -121,7 +121,7 @@ class AttemptContext(AttemptLog):
     """Attempts of the same foreign system that are in flight."""
     inside: Callable[..., Awaitable[Attempted]] | None = None
     """Function that makes attempts of the agents inside this one, like :meth:`attempt_of`."""
-    drawn: RecordedRandomness | None = None
+    recorded_randomness: RecordedRandomness | None = None
     """Recorded clock and random values of a foreign system; ``None`` if they are not recorded."""
     change: Intervention | None = None
     """Change that a counterfactual makes."""
@@ -264,8 +264,10 @@ class AttemptContext(AttemptLog):
             request_price=request_price,
         )
         self.flies(1)
-        if self.drawn is not None:
-            self.drawn.flush(cast("StoreJournal", self.journal), lambda: msgspec.json.encode(entry.request))
+        if self.recorded_randomness is not None:
+            self.recorded_randomness.flush(
+                cast("StoreJournal", self.journal), lambda: msgspec.json.encode(entry.request)
+            )
         try:
             answer, cached = await self.journal.once(entry, make, kind)
         except CallFailed as error:
@@ -276,9 +278,9 @@ class AttemptContext(AttemptLog):
             self.flies(-1)
         return answer, partial(ended, cached=cached)
 
-    def wait(self, asked: Coroutine[object, object, W]) -> W:
+    def wait(self, coroutine: Coroutine[object, object, W]) -> W:
         """Wait for a call from a plain function that runs in a thread: see :class:`ThreadBridge`."""
-        return self._threads.wait(asked)
+        return self._threads.wait(coroutine)
 
     def close(self) -> None:
         """Cancel the calls that threads of the attempt still wait for: the attempt has ended."""
@@ -568,7 +570,7 @@ def _price_of(server: Server[R], reply: R, prices: Mapping[str, Price]) -> float
     """Return the price of a reply in dollars, by its server's prices or else by the list; ``None`` if unknown."""
     price = server.price(reply)
     listed = prices.get(parse(server.spec).name) if prices and price is None else None
-    return listed.of(reply.usage, reply.busy) if listed else price
+    return listed.dollars(reply.usage, reply.busy) if listed else price
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -144,7 +144,7 @@ class AttemptObservation:
         seconds: float = 0.0,
     ) -> None:
         """Record a search inside the system's process, as one that its attempt made."""
-        if self._searches is None or self._searches.told(
+        if self._searches is None or self._searches.is_new(
             query, [str(passage.get("text") or "") for passage in passages]
         ):
             self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
@@ -158,7 +158,7 @@ class AttemptObservation:
             msgspec.structs.replace(passage, retriever=f"\0{index}") for index, passage in enumerate(passages)
         )
         original_index = {passage.retriever: index for index, passage in enumerate(marked)}
-        if self._searches is None or self._searches.told(search["query"], [passage.text for passage in passages]):
+        if self._searches is None or self._searches.is_new(search["query"], [passage.text for passage in passages]):
             changed = self.searched(passages=changed, **{**search, "tool": safe(search["tool"], 100)}, can_change=True)
         if changed == marked:
             return b""
@@ -208,8 +208,8 @@ class AttemptObservation:
         request = SearchRequest(corpus=corpus, query=query, k=len(ranked))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, ranked))).hexdigest()
         started = self._context.begin_call(tool, query, "search")
-        started_at, start = started.at - seconds, time.perf_counter() - seconds
-        started = started._replace(at=started_at, start=start, node=node or started.node)
+        started_at, start = started.started_at - seconds, time.perf_counter() - seconds
+        started = started._replace(started_at=started_at, start=start, node=node or started.node)
         entry = Entry(key=key, kind="search", actor=tool, request=request)
         self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(ranked))
         self._context.end_call(
@@ -248,7 +248,7 @@ async def run_system(system: System, context: AttemptContext, journal: StoreJour
         AttemptEnded: a cap is reached, or the system asked a person, which is impossible here.
         StopRun: the journal cannot be written, or a call is missing from it in a replay.
     """
-    seconds, recorded_randomness = context.limits.seconds, context.drawn
+    seconds, recorded_randomness = context.limits.seconds, context.recorded_randomness
     try:
         async with asyncio.timeout(seconds) as cap:
             with drawing(recorded_randomness.values if recorded_randomness else None):

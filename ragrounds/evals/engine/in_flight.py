@@ -23,11 +23,11 @@ class LiveCall(Struct, frozen=True, kw_only=True):
 
     kind: str
     actor: str
-    what: str
+    subject: str
     """Query of a search, or role of a model's call."""
     node: str
     step: int
-    at: float
+    started_at: float
     """Time at which it began, in seconds since the epoch."""
 
 
@@ -39,7 +39,7 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     agent: str
     question_id: str
     epoch: int
-    at: float
+    started_at: float
     """Time at which it began, in seconds since the epoch."""
     node: str
     """Node that is running, the one entered last; empty if no node is running."""
@@ -63,10 +63,10 @@ class InFlight:
         self._numbers = itertools.count()
 
     @contextmanager
-    def flying(self, run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) -> Iterator[None]:
+    def flying(self, run: Run, question_id: str, epoch: int, started_at: float, log: AttemptLog) -> Iterator[None]:
         """Count an attempt as in flight while the block lasts."""
         number = next(self._numbers)
-        self._flights[number] = run, question_id, epoch, at, log
+        self._flights[number] = run, question_id, epoch, started_at, log
         try:
             yield
         finally:
@@ -91,7 +91,7 @@ def _live(run: Run, question_id: str, epoch: int, started_at: float, log: Attemp
         agent=run.agent,
         question_id=question_id,
         epoch=epoch,
-        at=started_at,
+        started_at=started_at,
         node=next((event.node for event in reversed(entered) if event.step not in left), ""),
         steps=len(entered),
         model_calls=log.calls["model"],
@@ -100,7 +100,12 @@ def _live(run: Run, question_id: str, epoch: int, started_at: float, log: Attemp
         cost_uncached=log.cost_uncached,
         doing=tuple(
             LiveCall(
-                kind=call.kind, actor=call.actor, what=call.what[:_LONGEST], node=call.node, step=call.step, at=call.at
+                kind=call.kind,
+                actor=call.actor,
+                subject=call.subject[:_LONGEST],
+                node=call.node,
+                step=call.step,
+                started_at=call.started_at,
             )
             for call in sorted(doing)
         ),

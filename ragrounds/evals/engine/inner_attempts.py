@@ -123,7 +123,7 @@ class InnerAgents:
             for key, agents in opened.items()
         }
 
-    def of(self, gold: Gold) -> Callable[..., Awaitable[Attempted]]:
+    def attempts_at(self, gold: Gold) -> Callable[..., Awaitable[Attempted]]:
         """Return a function that makes attempts at the question of `gold` (:attr:`AttemptContext.inside`)."""
 
         async def attempt(around: AttemptContext, parameter: str, *, which: int, epoch: int, likely: bool) -> Attempted:
@@ -148,7 +148,7 @@ class _InnerAgent:
         self._inner = InnerAgents(opened.inner, journal, foreign, alone)
         hears = self._system is not None and not self._system.takes_context
         self._at_once = AttemptsAtOnce() if hears else None
-        self._draws = AgentRandomness(opened.agent, here=isinstance(self._system, InProcessSystem))
+        self._draws = AgentRandomness(opened.agent, in_this_process=isinstance(self._system, InProcessSystem))
 
     async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
         """Make one attempt of this agent at the question of `around`."""
@@ -165,10 +165,10 @@ class _InnerAgent:
             recorded=card.record,
             question_only=card.question_only,
             at_once=self._at_once,
-            drawn=await self._draws.of(self._journal, question, epoch, around.payer),
+            recorded_randomness=await self._draws.values_for(self._journal, question, epoch, around.payer),
             gold=gold.documents if card.oracle else None,
             guard=guard_of(card, question, gold),
-            inside=self._inner.of(gold),
+            inside=self._inner.attempts_at(gold),
         )
         try:
             text, choice = await (self._by_system(context) if self._system else self._by_graph(context))

@@ -73,7 +73,7 @@ def times_asked() -> int:
 
 
 @contextlib.contextmanager
-def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
+def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM while the block lasts.
 
     The first request lets calls in flight finish, and prints a message to stderr; the second stops at once. Both add an
@@ -95,7 +95,7 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
             cancelled += 1
             task.cancel()
         ends.append(Interrupted("Interrupted. Finished work is saved; the same command resumes."))
-        then()
+        on_interrupt()
 
     requests = stop_requests.get()
     _request_counts.append(count)

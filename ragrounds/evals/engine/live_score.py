@@ -14,7 +14,7 @@ ENOUGH = 10
 """Number of answered questions of each dataset from which a run in progress has a mean over datasets."""
 
 
-def pooled_yet(made: Iterable[str], asked: Iterable[str]) -> bool:
+def pooled_yet(answered: Iterable[str], requested: Iterable[str]) -> bool:
     """Return True if the figure so far pools all questions, because at least one dataset has too few answers.
 
     In a mean over datasets the first answer of one dataset would weigh as much as hundreds of another.
@@ -23,8 +23,8 @@ def pooled_yet(made: Iterable[str], asked: Iterable[str]) -> bool:
         made: the dataset of each question that was answered.
         asked: the same of all questions.
     """
-    counts = Counter(made)
-    return any(counts[name] < min(ENOUGH, number) for name, number in Counter(asked).items())
+    counts = Counter(answered)
+    return any(counts[name] < min(ENOUGH, number) for name, number in Counter(requested).items())
 
 
 class LiveScore:
@@ -94,7 +94,7 @@ class LiveScore:
                 added[1] += denominator
         return list(sums.values())
 
-    def made(self) -> list[tuple[Question, tuple[Parts | None, ...]]]:
+    def scored_questions(self) -> list[tuple[Question, tuple[Parts | None, ...]]]:
         """Return the questions so far in the order of the run, each with the parts of its score in the epochs that
         ended. ``None``: a score is missing.
         """

@@ -126,7 +126,7 @@ class OpeningRecorder:
         if module in OPENED and module not in self._randomness:
             randomness = RecordedRandomness(module, "opening", ("opening", module))
             self._randomness[module] = OPENINGS[module] = await randomness.open(self._journal, OPENED[module])
-        self._context.drawn = self._randomness.get(module)
+        self._context.recorded_randomness = self._randomness.get(module)
 
     async def _drew(self, module: str) -> None:
         if (randomness := self._randomness.get(module)) is not None and self._journal is not None:

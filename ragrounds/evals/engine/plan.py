@@ -44,7 +44,7 @@ from ragrounds.evals.engine.system_identity import (
     find_matching_run,
     in_words,
     is_own,
-    said,
+    join_clauses,
     system_parts,
 )
 from ragrounds.evals.scorers import described, headline_of, scorer_code
@@ -140,7 +140,7 @@ def plan(
     epochs: int = 1,
     new: bool = False,
     only: str | None = None,
-    asked: Asked | None = None,
+    run_command: Asked | None = None,
     progress: Progress | None = None,
     tells: Callable[[Collection[str]], Mapping[str, str]] = lambda servers: {},
 ) -> list[PlannedRun]:
@@ -168,13 +168,13 @@ def plan(
     known_ids = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         identity = _system_identity(benchmark, opened, epochs)
-        identity = identity._replace(told=tells(_servers_asked(store, identity)))
+        identity = identity._replace(reported_facts=tells(_servers_asked(store, identity)))
         if only is not None:
             run = check_same_run(store, store.run(only), identity)
         else:
-            origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
+            origin = Asked(run_command.folder, (*run_command.options, "--agent", text)) if run_command else None
             run = find_or_start_run(
-                store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers, identity=identity
+                store, benchmark, opened, epochs, new=new, run_command=origin, servers=recipe.servers, identity=identity
             )
         earlier, changed = _changed_since(store, run, identity) if run.id not in known_ids else (None, ())
         planned = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, earlier, changed)
@@ -196,7 +196,7 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
     if opened.inner:  # a wrapper's behaviour depends on how answers are read
         scorers = [headline.scorer for headline in headline_of(benchmark.questions)]
         identity["reading"] = {name: scorer_code(described(name)) for name in scorers}
-    return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.whole))
+    return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.with_inner))
 
 
 def _servers_asked(store: Store, current: SystemIdentity) -> set[str]:
@@ -228,7 +228,7 @@ def _changed_since(store: Store, run: Run, current: SystemIdentity) -> tuple[Run
             clauses = changes(store, earlier, current)
             if nearest[0] is None or len(clauses) < len(nearest[1]):
                 nearest = earlier, clauses
-    return nearest[0], said(nearest[1])
+    return nearest[0], join_clauses(nearest[1])
 
 
 def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[OpenedAgent]:
@@ -238,7 +238,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
     """
     agents = [open_agent(text) for text in recipe.agents]
-    for part in (part for agent in agents for part in agent.whole):
+    for part in (part for agent in agents for part in agent.with_inner):
         if not uses_our_models(part.card):
             check_effects(parse(part.spec), part.card)
     specs = [agent.spec for agent in agents]
@@ -380,7 +380,7 @@ def asked_models(recipe: Recipe) -> list[str]:
 
 def _all_agents(recipe: Recipe) -> list[Agent]:
     """Return a recipe's agents, and all agents inside them."""
-    return [agent for text in recipe.agents for agent in open_agent(text).whole]
+    return [agent for text in recipe.agents for agent in open_agent(text).with_inner]
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
@@ -412,7 +412,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
-        "tier": "journaled" if all(takes_context(part.card) for part in agent.whole) else "own",
+        "tier": "journaled" if all(takes_context(part.card) for part in agent.with_inner) else "own",
         # The key must match that of stored runs.
         "inner": {
             key: [_inner_identity(inner_agent) for inner_agent in inner_agents]
@@ -467,7 +467,7 @@ def find_or_start_run(
     epochs: int,
     *,
     new: bool = False,
-    asked: Asked | None = None,
+    run_command: Asked | None = None,
     servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     identity: SystemIdentity | None = None,
 ) -> Run:
@@ -499,7 +499,7 @@ def find_or_start_run(
         identity=content,
         created=now(),
         version=__version__,
-        asked=asked,
+        asked=run_command,
         servers=_servers_of(servers, opened) if servers else {},
     )
     added = store.add_run(run, benchmark.questions, benchmark.golds)
@@ -541,7 +541,7 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
         difference_words = (
             ", ".join([*differing, *(["what it reads"] if changed_dependencies else [])]) or "its identity"
         )
-        details = f" ({'; '.join(said(changed_dependencies))})" if changed_dependencies else ""
+        details = f" ({'; '.join(join_clauses(changed_dependencies))})" if changed_dependencies else ""
         raise UserError(
             f"The run {run.id} cannot be resumed: {difference_words} would be another now{details}. What it has stays; "
             "`ragrounds run` with the options of now makes a run of its own."
@@ -550,7 +550,7 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
 
 
 async def with_servers(
-    recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], held: ExitStack
+    recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], exit_stack: ExitStack
 ) -> Recipe:
     """Start the servers that the recipe's models need, and return the recipe with their addresses for other processes.
 
@@ -572,7 +572,7 @@ async def with_servers(
 
     opened = {text: recipe.served.get(text, text) for text in sorted(model_texts_of(recipe))}
     try:
-        joined = await asyncio.to_thread(held.enter_context, served(opened.values(), tell, died))
+        joined = await asyncio.to_thread(exit_stack.enter_context, served(opened.values(), tell, died))
     except asyncio.CancelledError:
         give_up()
         raise

@@ -67,10 +67,10 @@ class FaultCounts:
     last: tuple[float, str] | None = None
     """Time of the last fault, in seconds of the monotonic clock, and its message."""
 
-    def add(self, kind: str, said: str) -> None:
+    def add(self, kind: str, message: str) -> None:
         """Count one fault."""
         self.kinds[kind] += 1
-        self.last = (time.monotonic(), said)
+        self.last = (time.monotonic(), message)
 
 
 def _fault_of(attempt: Attempt) -> str:

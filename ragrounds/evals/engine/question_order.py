@@ -123,7 +123,7 @@ def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]
     return [QuestionRound(parts) for parts in zip(*sampled, strict=False)]
 
 
-def rounds_within(rounds: Sequence[QuestionRound], most: int) -> list[QuestionRound]:
+def rounds_within(rounds: Sequence[QuestionRound], limit: int) -> list[QuestionRound]:
     """Return the first rounds that have no more than `most` questions together."""
     totals = itertools.accumulate(len(question_round.questions) for question_round in rounds)
-    return [question_round for question_round, total in zip(rounds, totals, strict=True) if total <= most]
+    return [question_round for question_round, total in zip(rounds, totals, strict=True) if total <= limit]

@@ -52,13 +52,13 @@ class RecordedRandomness:
     journal.
     """
 
-    def __init__(self, actor: str, what: str, root: object, payer: bytes = b"") -> None:
-        self.values = Values(told=self._remember)
+    def __init__(self, actor: str, subject: str, root: object, payer: bytes = b"") -> None:
+        self.values = Values(on_value=self._remember)
         self.keys: list[str] = []
         """Keys of the records that were used."""
         self.recorded = 0
         """Number of values in these records."""
-        self._actor, self._description, self._payer = actor, what, payer
+        self._actor, self._description, self._payer = actor, subject, payer
         self._opening: RecordedRandomness | None = None
         self._next = _key(msgspec.msgpack.encode(root))
         self._unwritten: dict[str, str] = {}
@@ -68,7 +68,7 @@ class RecordedRandomness:
         """Read the values that were recorded before. Under ``fresh`` these are only the values of the same attempt."""
         while record := await self._next_record(journal):
             key, recorded_values = record
-            self.values.known.update(list(recorded_values.items())[:MOST])
+            self.values.recorded.update(list(recorded_values.items())[:MOST])
             self._follow(key, len(recorded_values))
         return self
 
@@ -91,7 +91,7 @@ class RecordedRandomness:
         Under ``fresh`` they are generated again, unless they were recorded within the last day.
         """
         root, number, newest = self._next.encode(), 0, None
-        while record := await journal.drawn(self._entry(_key(root, number.to_bytes(4, "big"))), _Drawn):
+        while record := await journal.recorded_values(self._entry(_key(root, number.to_bytes(4, "big"))), _Drawn):
             newest, number = record, number + 1
         fresh = newest is not None and journal.mode == "fresh" and now() - newest[2] > _KEPT
         self._next = _key(root, (number if fresh else max(0, number - 1)).to_bytes(4, "big"))
@@ -99,13 +99,13 @@ class RecordedRandomness:
             await self.load(journal)
         # Values that this process has used already, for another store, are in its loaded modules, so they take
         # precedence.
-        process_values, recorded_values = dict(values.known), self.values.known
-        values.known.update({source: value for source, value in recorded_values.items() if not process_values})
+        process_values, recorded_values = dict(values.recorded), self.values.recorded
+        values.recorded.update({source: value for source, value in recorded_values.items() if not process_values})
         self._unwritten = {source: value for source, value in process_values.items() if source not in recorded_values}
-        self.values, values.told = values, self._remember
+        self.values, values.on_value = values, self._remember
         return self
 
-    def flush(self, journal: StoreJournal, asked: Callable[[], bytes] | None = None) -> None:
+    def flush(self, journal: StoreJournal, read_request: Callable[[], bytes] | None = None) -> None:
         """Record the values that are not yet recorded. Identifiers are recorded only if a call contains them.
 
         An identifier that no call contains is generated again another time, because it may name an object that the
@@ -115,8 +115,10 @@ class RecordedRandomness:
             return
         with self._lock:
             ids = {source: value for source, value in self._unwritten.items() if " uuid" in source}
-            text = asked() if ids and asked else b""
-            ids_not_sent = {source: value for source, value in ids.items() if asked and value[:8].encode() not in text}
+            text = read_request() if ids and read_request else b""
+            ids_not_sent = {
+                source: value for source, value in ids.items() if read_request and value[:8].encode() not in text
+            }
             to_record = {source: value for source, value in self._unwritten.items() if source not in ids_not_sent}
             self._unwritten = ids_not_sent
             for key in (self._next, self._own_key) if to_record else ():
@@ -143,7 +145,7 @@ class RecordedRandomness:
     async def _next_record(self, journal: StoreJournal) -> tuple[str, dict[str, str]] | None:
         """Return the next record: the attempt's own, or, except under ``fresh``, that of any attempt."""
         for key in (self._own_key, self._next) if self._payer else (self._next,):
-            record = await journal.drawn(self._entry(key), _Drawn)
+            record = await journal.recorded_values(self._entry(key), _Drawn)
             if record is not None and (journal.mode != "fresh" or record[1] == self._payer):
                 return key, record[0].values
         return None
@@ -173,16 +175,16 @@ class AgentRandomness:
         here: True if its system is in this process.
     """
 
-    def __init__(self, agent: Agent, *, here: bool) -> None:
+    def __init__(self, agent: Agent, *, in_this_process: bool) -> None:
         spec = parse(agent.spec)
         settings = {
             k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")
         }
         self._actor, self._module = str(Spec(spec.name, settings)), module_named(agent.card.graph)
         self._real = bool(agent.card.clock) or agent.card.endpoint is not None or not is_foreign(agent.card)
-        self._in_process = here
+        self._in_process = in_this_process
 
-    async def of(
+    async def values_for(
         self, journal: StoreJournal, question: Question, epoch: int, payer: bytes
     ) -> RecordedRandomness | None:
         """Return the recorded values for an attempt; ``None`` if it uses none. `payer` marks the calls that it pays

@@ -34,7 +34,7 @@ class RunDependencies:
     """
 
     def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
-        cards = [agent.card for agent in planned.agent.whole]
+        cards = [agent.card for agent in planned.agent.with_inner]
         self._store, self._number, self._asks = store, store.number(planned.run), asks
         self._reads = reads_of_systems(cards)
         self._is_users_system = planned.run.identity.get("tier") == "own" and any(

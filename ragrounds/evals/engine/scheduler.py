@@ -189,7 +189,7 @@ class Handover:
 
     def __init__(self, queue: WorkQueue, in_flight: int, ends: list[BaseException], lead: Lead | None) -> None:
         self._queue, self._in_flight, self._ends, self._lead = queue, in_flight, ends, lead
-        self.given = False
+        self.handed_over = False
         """True once workers ask for the remaining work: this process begins nothing further."""
         self.open: dict[tuple[str, int], tuple[WorkItem, set[str]]] = {}
         """Items that were begun here, with the runs whose attempts at them have not ended."""
@@ -200,7 +200,7 @@ class Handover:
 
     async def next(self) -> WorkItem | None:
         """Return the next question, unless workers ask for it."""
-        if self.given or (item := self._queue.take()) is None:
+        if self.handed_over or (item := self._queue.take()) is None:
             return None
         self.open[item.question.id, item.epoch] = item, {planned.run.id for planned in item.planned_runs}
         return item
@@ -213,7 +213,7 @@ class Handover:
         if not self.open[key][1]:
             del self.open[key]
         self._ended += 1
-        if self.given:
+        if self.handed_over:
             self._leader.hand_out()
         elif self._ended >= self._in_flight and self._lead is not None and self._leader is None:
             self._consider(self._lead)
@@ -247,7 +247,7 @@ class Handover:
 
     def _over(self, leading: asyncio.Task[None]) -> None:
         error = None if leading.cancelled() else leading.exception()
-        if not self.given and error is not None:
+        if not self.handed_over and error is not None:
             self._leader.say(f"Workers could not take part, so that this process continues alone: {error}")
 
     def stop(self) -> None:
@@ -259,7 +259,7 @@ class Handover:
         """Wait for the workers, once nothing is in flight here."""
         self.open.clear()
         self.stop()
-        if self.given and self._leading is not None:
+        if self.handed_over and self._leading is not None:
             self._leader.divide()
             self._leader.hand_out()
             await self._leading
@@ -304,7 +304,7 @@ async def run_pool(
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
         """Make one attempt in the slot that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
-        ASKED.set(AskedPrompts(semaphore.kept))
+        ASKED.set(AskedPrompts(semaphore.kept_prefixes))
         slot = AttemptSlot(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:
@@ -317,7 +317,7 @@ async def run_pool(
         except UserError as error:
             ends.append(error)
         finally:
-            semaphore.kept.ended()
+            semaphore.kept_prefixes.ended()
             slot.leave()
 
     queued: deque[tuple[PlannedRun, WorkItem]] = deque()
@@ -340,7 +340,7 @@ class AttemptSemaphore(ResizableSemaphore):
 
     def __init__(self, count: int, models: Iterable[str] = ()) -> None:
         super().__init__(count)
-        self.kept = KeptPrefixes(self, models)
+        self.kept_prefixes = KeptPrefixes(self, models)
         self.paused = 0
         """Number of attempts that gave their slot away while they wait."""
         self.writing = 0

@@ -42,7 +42,7 @@ class SystemIdentity(NamedTuple):
     """Identity of the run, without the models that it calls."""
     reads: SystemDependencies | None = None
     """Dependencies of the system; ``None`` if it is not a user's system."""
-    told: Mapping[str, str] = {}
+    reported_facts: Mapping[str, str] = {}
     """Facts that the servers of runs report now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
 
 
@@ -118,7 +118,7 @@ def differences(store: Store, run: Run, now: SystemIdentity) -> list[Difference]
     for dependency in recorded:
         earlier_facts, present_facts = (
             _facts(dependency.value),
-            _facts(now.told.get(dependency.name, "")) if dependency.kind == "server" else {},
+            _facts(now.reported_facts.get(dependency.name, "")) if dependency.kind == "server" else {},
         )
         if names := differing(earlier_facts, present_facts):
             changed.append(
@@ -132,7 +132,7 @@ def changes(store: Store, run: Run, now: SystemIdentity) -> list[str]:
     return [*_declared(run.identity, _plain(now.identity)), *map(in_words, differences(store, run, now))]
 
 
-def said(clauses: list[str]) -> tuple[str, ...]:
+def join_clauses(clauses: list[str]) -> tuple[str, ...]:
     """Return some clauses; of many only the first."""
     more = len(clauses) - _MOST_SAID
     return (*clauses[:_MOST_SAID], f"{more} more differ") if more > 1 else tuple(clauses)
@@ -172,21 +172,21 @@ def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterat
             yield f"{noun} changed"
 
 
-def in_words(one: Difference) -> str:
+def in_words(difference: Difference) -> str:
     """Return a difference as a clause."""
-    if one.kind == "code":
+    if difference.kind == "code":
         return (
             "its code, or a model or value in it, changed"
-            if one.name == "session"
-            else f"its code changed ({one.name})"
+            if difference.name == "session"
+            else f"its code changed ({difference.name})"
         )
-    if one.kind in ("file", "folder"):
-        how = "was removed" if not one.now else "was added" if not one.then else "changed"
-        return f"the {one.kind} {redacted(one.name)} {how}"
-    if one.kind == "server":
-        return f"the server of {one.name} reported {one.then}, and now reports {one.now}"
-    values = [_value(text.removeprefix("=") if text else None) for text in (one.now, one.then)]
-    return f"the {one.kind} {one.name} changed ({values[0]}, was {values[1]})"
+    if difference.kind in ("file", "folder"):
+        how = "was removed" if not difference.now else "was added" if not difference.recorded else "changed"
+        return f"the {difference.kind} {redacted(difference.name)} {how}"
+    if difference.kind == "server":
+        return f"the server of {difference.name} reported {difference.recorded}, and now reports {difference.now}"
+    values = [_value(text.removeprefix("=") if text else None) for text in (difference.now, difference.recorded)]
+    return f"the {difference.kind} {difference.name} changed ({values[0]}, was {values[1]})"
 
 
 def _facts(text: str) -> dict[str, str]:

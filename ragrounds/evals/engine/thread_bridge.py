@@ -79,7 +79,7 @@ class ThreadBridge:
         self._waited_for: set[asyncio.Task[object]] = set()
         self._closed = False
 
-    def wait(self, asked: Coroutine[object, object, R]) -> R:
+    def wait(self, coroutine: Coroutine[object, object, R]) -> R:
         """Run a coroutine on the event loop, and wait for its result in this thread.
 
         It runs in this thread's context: a call belongs to the node that makes it.
@@ -90,28 +90,30 @@ class ThreadBridge:
         """
         loop, current_loop = self._loop, running_loop()
         if loop is None or current_loop is not None:
-            asked.close()
+            coroutine.close()
             if loop is None:
                 raise UserError("No event loop runs: an attempt's models and searches are asked by `ragrounds run`.")
             location = "on the event loop's own thread" if current_loop is loop else "inside of another event loop"
             raise UserError(f"A node waited for a call {location}, where every attempt would stop: {_ADVICE}.")
         with _room(loop):
-            return self._result(loop, asked)
+            return self._result(loop, coroutine)
 
     @property
     def elsewhere(self) -> bool:
         """True if the running event loop is not the attempt's: a node's own code has begun it."""
         return self._loop is not None and asyncio.get_running_loop() is not self._loop
 
-    async def across(self, asked: Coroutine[object, object, R]) -> R:
+    async def across(self, coroutine: Coroutine[object, object, R]) -> R:
         """Run a coroutine on the attempt's event loop, and wait for its result in another event loop."""
         assert self._loop is not None
         with _room(self._loop):
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._held(asked), self._loop))
+            return await asyncio.wrap_future(
+                asyncio.run_coroutine_threadsafe(self._run_with_attempt(coroutine), self._loop)
+            )
 
     def _result(self, loop: asyncio.AbstractEventLoop, call: Coroutine[object, object, R]) -> R:
         has_begun = threading.Event()
-        answer = asyncio.run_coroutine_threadsafe(self._held(call, has_begun), loop)
+        answer = asyncio.run_coroutine_threadsafe(self._run_with_attempt(call, has_begun), loop)
         if not has_begun.wait(BLOCKED) and answer.cancel():
             call.close()  # the loop will find it cancelled
             raise UserError(f"The event loop did not begin a call within {BLOCKED:g} s: a node holds it up. {_HELD}.")
@@ -120,7 +122,9 @@ class ThreadBridge:
         except concurrent.futures.CancelledError as error:
             raise AttemptEnded("failed", "the attempt ended while a node was waiting for a call") from error
 
-    async def _held(self, call: Coroutine[object, object, R], has_begun: threading.Event | None = None) -> R:
+    async def _run_with_attempt(
+        self, call: Coroutine[object, object, R], has_begun: threading.Event | None = None
+    ) -> R:
         """Run a coroutine so that it ends with the attempt."""
         if has_begun is not None:
             has_begun.set()

@@ -38,7 +38,7 @@ class UnreadableReply(Struct, frozen=True, kw_only=True):
     """First reply of a judge that contains no verdict."""
 
     judge: str
-    asked: str
+    expected_form: str
     """Requested form of the verdict, as it is written in the prompt."""
     text: str
     """Text of the reply. It comes from outside and must be shown as plain text."""
@@ -66,14 +66,16 @@ class UnreadableReplies:
         self._patient = patient
         self._counted: dict[str, _ReplyCount] = {}
 
-    def count(self, judge: str, form: VerdictForm, made: Judgement) -> None:
+    def count(self, judge: str, form: VerdictForm, judgement: Judgement) -> None:
         """Record the outcome of asking a judge."""
         reply_count = self._counted.setdefault(judge, _ReplyCount())
-        reply_count.spoke = reply_count.spoke or bool(made.values)
-        replies = [call for call in made.calls if not call.error]
-        if replies and any(unreadable(reason) for reason in made.reasons.values()):
+        reply_count.spoke = reply_count.spoke or bool(judgement.values)
+        replies = [call for call in judgement.calls if not call.error]
+        if replies and any(unreadable(reason) for reason in judgement.reasons.values()):
             reply_count.unreadable += len(replies)
-            reply_count.first = reply_count.first or UnreadableReply(judge=judge, asked=form.example, text=made.said)
+            reply_count.first = reply_count.first or UnreadableReply(
+                judge=judge, expected_form=form.example, text=judgement.reply_text
+            )
 
     def given_up(self, judge: str) -> bool:
         """Return True if none of a judge's first `FIRST` replies could be read."""
@@ -247,7 +249,7 @@ class JudgeTask(Struct, frozen=True):
 
 
 async def judge_tasks(
-    by: AttemptJudge,
+    attempt_judge: AttemptJudge,
     tasks: Sequence[JudgeTask],
     prompts: Prompts,
     *,
@@ -273,7 +275,9 @@ async def judge_tasks(
             if not admits(task):
                 return None
             ASKED.set(AskedPrompts(prefixes))
-            answer = await by.judge(task.attempt, task.question, task.gold, task.judge, task.journal, prompts)
+            answer = await attempt_judge.judge(
+                task.attempt, task.question, task.gold, task.judge, task.journal, prompts
+            )
             done(task, answer)
             return answer
         finally:

@@ -192,9 +192,9 @@ class JudgingResult(Struct, frozen=True, kw_only=True):
 def store_judged_run(
     store: Store,
     run: Run,
-    by: AttemptJudge,
+    attempt_judge: AttemptJudge,
     judges: Sequence[Model],
-    made: JudgingResult,
+    judging_result: JudgingResult,
     left: Sequence[Score],
     *,
     code: str,
@@ -207,25 +207,25 @@ def store_judged_run(
     Scores include the answers that were `left` without a verdict. `code` is the digest of everything that the scores
     depend on. For `earlier` see :class:`ragrounds.evals.judges.bill.PayingJournal`.
     """
-    scores = gated(made.scores, made.gates)
+    scores = gated(judging_result.scores, judging_result.gates)
     coded_scores = [changed(score, code=code) for score in (*scores, *left) if replace]
-    store.add_scores(run, coded_scores, made.calls, judging_payer(run))
+    store.add_scores(run, coded_scores, judging_result.calls, judging_payer(run))
     names, agent_judge = tuple(judge.spec for judge in judges), (run.identity.get("models") or {}).get("judge")
     return JudgedRun(
-        **asdict(bill(made.calls, earlier)),
+        **asdict(bill(judging_result.calls, earlier)),
         run=run.id,
         judges=names,
-        scorers=by.scorers,
+        scorers=attempt_judge.scorers,
         attempts=attempts,
         missing=sum(score.value is None for score in scores),
         left=count_answers(left),
-        verdicts=made.verdicts,
+        verdicts=judging_result.verdicts,
         same_model=tuple(judge for judge in names if judges_itself(judge, writers(run))),
         inside=tuple(judge for judge in names if agent_judge and judges_itself(judge, [str(agent_judge)])),
-        panel=made.panel,
-        gates=made.gates,
-        unprobed=made.unprobed,
-        withheld=scores != made.scores,
+        panel=judging_result.panel,
+        gates=judging_result.gates,
+        unprobed=judging_result.unprobed,
+        withheld=scores != judging_result.scores,
     )
 
 

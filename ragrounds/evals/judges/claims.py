@@ -79,9 +79,9 @@ def sources_of(traced: Sequence[TracedCall]) -> Sources:
 class _Verification:
     """Verification of one attempt: its verifier and the verdicts so far."""
 
-    def __init__(self, asked: AskedVerifier, verifier: str) -> None:
-        self.asked, self._verify = asked, BY_NAME.get(verifier, asked)
-        self.said: list[tuple[str, Said]] = []
+    def __init__(self, asked_verifier: AskedVerifier, verifier: str) -> None:
+        self.asked_verifier, self._verify = asked_verifier, BY_NAME.get(verifier, asked_verifier)
+        self.verdicts: list[tuple[str, Said]] = []
         """Each claim with its verdict, once for every text that it was compared with."""
 
     async def entails(self, text: str, claims: Sequence[str]) -> tuple[bool | None, ...]:
@@ -89,7 +89,7 @@ class _Verification:
         if not claims or blank(text):
             return (False,) * len(claims)
         labels = await self._verify(text, claims)
-        self.said += zip(claims, labels, strict=True)
+        self.verdicts += zip(claims, labels, strict=True)
         return tuple(label == ENTAILED if label else None for label, _ in labels)
 
 
@@ -137,9 +137,9 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             Verdict(
                 question_id=question.id, judge=judge.spec, axis=claim, first=attempt.run, outcome=label, reason=reason
             )
-            for claim, (label, reason) in verifying.said
+            for claim, (label, reason) in verifying.verdicts
         )
-        asked_verifier = verifying.asked
+        asked_verifier = verifying.asked_verifier
         return JudgedAnswer(
             scores=tuple(scores), verdicts=verdicts, calls=tuple(asked_verifier.calls), failed=asked_verifier.failed
         )
@@ -156,13 +156,13 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         self, attempt: Attempt, question: Question, gold: Gold, verifying: _Verification
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
-        (passages, index_by_number), asked_verifier = sources_of(self.traced(attempt)), verifying.asked
+        (passages, index_by_number), asked_verifier = sources_of(self.traced(attempt)), verifying.asked_verifier
         statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
         reference = gold.answer if gold.answer.strip() else "\n".join(statements)
         marked_claims, unsplit = await asked_verifier.split(attempt.text)
         gold_claims, unsplit_gold = (statements, "") if statements else await asked_verifier.split(reference)
         split_results = (("the answer's claims", unsplit), ("the reference's claims", unsplit_gold))
-        verifying.said += [(name, ("", reason)) for name, reason in split_results if reason]
+        verifying.verdicts += [(name, ("", reason)) for name, reason in split_results if reason]
         cited_claims = [read_citations(claim, index_by_number or {}) for claim in marked_claims]
         claims = tuple(cited_claim.text for cited_claim in cited_claims)
         by_text = [
@@ -184,7 +184,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             "claim-recall": ("not in the answer", gold_claims, record.by_answer),
             "supported-claims": ("in no passage", claims, [True in row or None in row for row in record.by_passages]),
         }
-        scores, missing = list[Score](), sum(not label for _, (label, _) in verifying.said)
+        scores, missing = list[Score](), sum(not label for _, (label, _) in verifying.verdicts)
         for scorer in (scorer for scorer in self.method.scorers if isinstance(scorer, ClaimScorer)):
             reason = f"judge: {unsplit or unsplit_gold}" if unsplit or (scorer.reference and unsplit_gold) else ""
             if scorer.reference and not reference.strip():
@@ -193,7 +193,9 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
                 reason = "the attempt retrieved no passages, or the journal does not hold them"
             value = None if reason else scorer.figure(record)
             if value is None and not reason:
-                without_verdicts = f"judge: no verdict on {missing} of {len(verifying.said)} pairs of text and claim"
+                without_verdicts = (
+                    f"judge: no verdict on {missing} of {len(verifying.verdicts)} pairs of text and claim"
+                )
                 reason = without_verdicts if missing else "the answer claims nothing"
             if value is not None and scorer.name in details:
                 description, texts, verdicts = details[scorer.name]

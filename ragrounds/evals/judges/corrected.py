@@ -149,7 +149,9 @@ class _Library(Protocol):
         """
 
 
-def correct(scorer: str, runs: Rows, *, drawn: bool = True, width: float | None = None, by: str = "") -> Corrections:
+def correct(
+    scorer: str, runs: Rows, *, is_sampled: bool = True, width: float | None = None, library_name: str = ""
+) -> Corrections:
     """Correct the mean of every run, and its difference from the first run.
 
     Args:
@@ -159,7 +161,7 @@ def correct(scorer: str, runs: Rows, *, drawn: bool = True, width: float | None 
         width: requested width of the interval, on the scale of the scores.
         by: ``cje-eval`` or ``glide-py``; if empty, the first that is installed.
     """
-    name = by or next(filter(_installed, _LIBRARIES), "")
+    name = library_name or next(filter(_installed, _LIBRARIES), "")
     reasons = {
         run: _missing_labels(rows) if name else f"cje-eval is not installed: {INSTALL}" for run, rows in runs.items()
     }
@@ -195,7 +197,9 @@ def correct(scorer: str, runs: Rows, *, drawn: bool = True, width: float | None 
         for run in list(runs)[1:]
     )
     library = f"{name} {version(name)}" if name else ""
-    return Corrections(by=library, drawn=drawn, figures=tuple(corrected_figures), differences=pairs, notes=tuple(notes))
+    return Corrections(
+        by=library, drawn=is_sampled, figures=tuple(corrected_figures), differences=pairs, notes=tuple(notes)
+    )
 
 
 _FEW_PAIRS = f"fewer than {FEWEST} questions are labelled in both"
@@ -374,7 +378,7 @@ def judged_rows(
     store: Store,
     run: Run,
     method: LabelMethod,
-    said: Mapping[str, str | None],
+    labels: Mapping[str, str | None],
     people: Mapping[str, str],
     chances: Mapping[str, float],
     epoch: int = 0,
@@ -400,7 +404,7 @@ def judged_rows(
         if attempt is None or not method.fits(question, gold):
             continue
         items, certain_values = list(method.items(gold)), _values(method.unasked(attempt, question, gold))
-        judge_values = certain_values or _by_labels(method, attempt, gold, [said.get(item) for item in items])
+        judge_values = certain_values or _by_labels(method, attempt, gold, [labels.get(item) for item in items])
         human_values = {} if certain_values else _by_labels(method, attempt, gold, [people.get(item) for item in items])
         for name, value in judge_values.items():
             row = JudgedRow(question=question.id, cluster=cluster_of(question), judge=value)

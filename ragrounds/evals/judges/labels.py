@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.files import as_csv, broken, quote_value, read_sheet
 from ragrounds.base.records import Run
 from ragrounds.base.text import safe
 from ragrounds.evals.benchmarks.benchmark import lot
@@ -92,7 +92,7 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         """Items for which the sheet does not say which answer was labelled."""
         return [item for item in self.items if not (mark := self.marks[item]).digest and mark.answer is None]
 
-    def of(self, shown: Mapping[str, Mapping[str, ShownItem]]) -> tuple[HumanLabels, tuple[str, ...]]:
+    def current_labels(self, shown_items: Mapping[str, Mapping[str, ShownItem]]) -> tuple[HumanLabels, tuple[str, ...]]:
         """Return the labels of the runs' current items, named as by :func:`pooled`, and the items labelled with another
         text.
 
@@ -103,13 +103,13 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         current, outdated = dict[str, tuple[str | None, ...]](), list[str]()
         for name, labels in self.items.items():
             mark = self.marks[name]
-            texts_by_run = {run: items[mark.item] for run, items in shown.items() if mark.item in items}
+            texts_by_run = {run: items[mark.item] for run, items in shown_items.items() if mark.item in items}
             same = [run for run, texts in texts_by_run.items() if _is_same(mark, texts)]
             for run in same:
-                item = _item_name(run, mark.item, len(shown))
+                item = _item_name(run, mark.item, len(shown_items))
                 if run == mark.run or item not in current:
                     current[item] = labels
-            if texts_by_run and not same and (one_run or mark.run in shown):
+            if texts_by_run and not same and (one_run or mark.run in shown_items):
                 outdated.append(name)
             elif not texts_by_run:
                 current[name] = labels
@@ -165,7 +165,7 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
 
 def pooled(runs: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """Merge a mapping run → item → entry into item → entry; with several runs items are named ``RUN » ITEM``."""
-    return {_item_name(run, item, len(runs)): one for run, items in runs.items() for item, one in items.items()}
+    return {_item_name(run, item, len(runs)): label for run, items in runs.items() for item, label in items.items()}
 
 
 def _item_name(run: str, item: str, runs: int) -> str:
@@ -195,11 +195,11 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         run = row.get("run", "").strip()
         name = _item_name(run, row[item], runs)
         if name in items:
-            raise broken(path, f"the item {shown(name)} is in it twice", line)
+            raise broken(path, f"the item {quote_value(name)} is in it twice", line)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in rater_columns)
         digest, chance = row.get("digest", "").strip(), _chance(row.get("chance", ""))
         if chance is not None and not 0 < chance <= 1:
-            raise broken(path, f"the chance {shown(row['chance'])} is not a number above 0 and at most 1", line)
+            raise broken(path, f"the chance {quote_value(row['chance'])} is not a number above 0 and at most 1", line)
         marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"), chance=chance)
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
@@ -216,23 +216,24 @@ def answers_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) 
     labels = read_labels(path, item=item, raters=raters)
     if unbound := labels.unbound:
         raise UserError(
-            f"{path}: it is unknown which answer was labelled as {shown(unbound[0])}: a label is of a text, and the "
+            f"{path}: it is unknown which answer was labelled as {quote_value(unbound[0])}: a label is of a text, "
+            "and the "
             "answer behind an id may have changed. Keep the columns that `ragrounds judge sheet` writes (`digest`), or "
             "add a column `answer` with the text that people saw."
         )
     return labels
 
 
-def people_labels(named: str | Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
+def people_labels(source: str | Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
     """Read people's labels of answers from a sheet, or K-QA's physicians' labels from ``kqa:FOLDER``.
 
     Raises:
         UserError: as :func:`answers_labels`, and :func:`physician_labels`.
     """
-    text = str(named)
+    text = str(source)
     if text.startswith(_KQA) and not Path(text).exists():
         return physician_labels(text.removeprefix(_KQA), raters)
-    return answers_labels(Path(named), item=item, raters=raters)
+    return answers_labels(Path(source), item=item, raters=raters)
 
 
 def physician_labels(folder: str, raters: Sequence[str] = ()) -> HumanLabels:
@@ -432,5 +433,5 @@ def label_sheet(
 
 def _judged_items(store: Store, run: Run, method: LabelMethod, epoch: int) -> dict[str, ShownItem]:
     judge_verdicts, panel = verdicts(store, run, method, epoch), by_panel(store, run, method)
-    judged = {item for item, verdict in judge_verdicts.items() if panel or verdict is not None}
-    return {item: texts for item, texts in shown_items(store, run, method, epoch).items() if item in judged}
+    judged_items = {item for item, verdict in judge_verdicts.items() if panel or verdict is not None}
+    return {item: texts for item, texts in shown_items(store, run, method, epoch).items() if item in judged_items}

@@ -79,14 +79,14 @@ def pairs_code() -> str:
     return text_digest(*map(code_digest, (__name__, "ragrounds.evals.judges.verdict")))
 
 
-def both_orders(one: str | None, other: str | None) -> str | None:
+def both_orders(first_order: str | None, other: str | None) -> str | None:
     """Return the combined outcome of two orders, both given from the same side (``first``, ``second``, ``tie``).
 
     Orders that disagree are a tie. ``None``: one of the two is missing, so the match is.
     """
-    if one is None or other is None:
+    if first_order is None or other is None:
         return None
-    return one if one == other else "tie"
+    return first_order if first_order == other else "tie"
 
 
 def majority(outcomes: Sequence[str | None]) -> str | None:

@@ -14,7 +14,7 @@ from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, ma
 UNDECIDED = "the judges have no majority"
 
 
-def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
+def as_panel(attempt_judge: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
     """Return the judge whose verdicts these judges can vote on.
 
     Raises:
@@ -24,13 +24,13 @@ def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
     names = [judge.spec for judge in judges]
     if len(names) < 2 or len(set(names)) < len(names):
         raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
-    if not isinstance(by, LabelJudge):
-        raise UserError(f"{by.scorers[0]} is a number, and numbers have no majority: name one --judge.")
-    return by
+    if not isinstance(attempt_judge, LabelJudge):
+        raise UserError(f"{attempt_judge.scorers[0]} is a number, and numbers have no majority: name one --judge.")
+    return attempt_judge
 
 
 def by_majority(
-    by: LabelJudge,
+    label_judge: LabelJudge,
     tried: Sequence[Attempt],
     golds: Mapping[str, Gold],
     by_judge: Sequence[Sequence[JudgedAnswer]],
@@ -43,7 +43,7 @@ def by_majority(
         labels += item_labels
         if item_labels:
             voted = [(outcome, "") if (outcome := majority(votes)) else ("", UNDECIDED) for votes in item_labels]
-            scores += by.method.scores(attempt, golds[attempt.question_id], voted)
+            scores += label_judge.method.scores(attempt, golds[attempt.question_id], voted)
         else:  # nothing to judge: every judge has the same scores, without being asked
             scores += answers[0].scores
     complete = [votes for votes in labels if None not in votes]

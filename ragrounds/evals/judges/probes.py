@@ -72,7 +72,7 @@ class _Item(Struct, frozen=True):
     attempt: Attempt
     question: Question
     gold: Gold
-    place: int
+    index: int
     """Index among all subjects that are judged in the answer."""
     worth: Mapping[str, float]
     """Label → contribution to the score."""
@@ -203,7 +203,7 @@ class Prober:
         probe_replies: list[_Reply] = []
         for probe, text in item.texts.items():
             probe_attempt = replace(attempt, text=text)
-            judge_question, axis = _subjects(self._method, probe_attempt, question, gold)[item.place]
+            judge_question, axis = _subjects(self._method, probe_attempt, question, gold)[item.index]
             form = (
                 replace(judge_question.form, values=judge_question.form.values[::-1])
                 if probe == "turned"
@@ -223,9 +223,9 @@ class Prober:
 async def probe_runs(
     store: Store,
     runs: Sequence[Run],
-    by: LabelJudge,
+    label_judge: LabelJudge,
     tasks: Mapping[Key, JudgeTask],
-    judged: Mapping[Key, JudgedAnswer],
+    judged_answers: Mapping[Key, JudgedAnswer],
     wish: Probing,
     prompts: Prompts,
     at_once: int,
@@ -245,21 +245,21 @@ async def probe_runs(
         admission: admission that says whether the budget allows more.
     """
     judged_runs: dict[int, JudgingResult] = {}
-    for run in {key[0]: None for key in judged}:
-        keys = [key for key in tasks if key[0] == run and key in judged]
-        answers = [judged[key] for key in keys]
+    for run in {key[0]: None for key in judged_answers}:
+        keys = [key for key in tasks if key[0] == run and key in judged_answers]
+        answers = [judged_answers[key] for key in keys]
         if not any(answer.verdicts for answer in answers):
             continue
         if wish.answers == 0:
             judged_runs[run] = JudgingResult(unprobed="--probes 0")
             continue
         judged_runs[run] = await _probe_run(
-            by.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
+            label_judge.method, [tasks[key] for key in keys], answers, wish, prompts, at_once, admission
         )
         if judged_runs[run].gates:
             continue
         judges = dict.fromkeys(tasks[key].judge.spec for key in keys)
-        recorded_gates = [recorded_gate(store, runs[run], by.method, judge, wish.least) for judge in judges]
+        recorded_gates = [recorded_gate(store, runs[run], label_judge.method, judge, wish.least) for judge in judges]
         usable_gates = tuple(recorded for recorded in recorded_gates if recorded and recorded.answers >= FEWEST)
         if len(usable_gates) == len(judges):  # so that withheld scores stay withheld
             judged_runs[run] = replace(judged_runs[run], gates=usable_gates, unprobed="")
@@ -309,10 +309,10 @@ async def _probe_run(
     return JudgingResult(calls=calls, gates=tuple(gates))
 
 
-def recorded_noise(store: Store, run: Run, method: LabelMethod, by: ScoreJudges) -> str:
+def recorded_noise(store: Store, run: Run, method: LabelMethod, judges: ScoreJudges) -> str:
     """Return the noise of a run's judge by its recorded probes; empty without probes, or if no single judge is
     known."""
-    probed_gate = recorded_gate(store, run, method, by.judges[0]) if by.known and not by.panel else None
+    probed_gate = recorded_gate(store, run, method, judges.judges[0]) if judges.known and not judges.panel else None
     return probed_gate.noise if probed_gate else ""
 
 
@@ -360,7 +360,7 @@ class ProbedGate(JudgeGate, frozen=True, kw_only=True):
 
 
 def gate(
-    judge: str, replies: Sequence[_Reply], least: float = LEAST, given: Sequence[Verdict] = (), all_calls: int = 0
+    judge: str, replies: Sequence[_Reply], least: float = LEAST, verdicts: Sequence[Verdict] = (), all_calls: int = 0
 ) -> ProbedGate:
     """Return the gate of a judge from its replies to probes.
 
@@ -390,7 +390,7 @@ def gate(
     values["readable"] = [(reply.item.question.id, bool(reply.label)) for reply in replies if reply.replies]
     values["readable"] += [
         (verdict.question_id, bool(verdict.outcome))
-        for verdict in given
+        for verdict in verdicts
         if verdict.outcome or unreadable(verdict.reason)
     ]
     shares = tuple(
@@ -401,7 +401,7 @@ def gate(
         for probe, outcomes in values.items()
         if outcomes
     )
-    run_labels = [verdict.outcome for verdict in given if verdict.outcome]
+    run_labels = [verdict.outcome for verdict in verdicts if verdict.outcome]
     bounds = {share.probe: (1 + least) / 2 if share.probe == "readable" and least else least for share in shares}
     below = [share.probe for share in shares if share.share.high is not None and share.share.high < bounds[share.probe]]
     inverted = _inverted_groups(rows) if least else []

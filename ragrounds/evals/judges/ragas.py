@@ -157,8 +157,8 @@ class Embedded(Struct, frozen=True):
 class AskedEmbedder:
     """Embedder in the form that ragas' metrics take."""
 
-    def __init__(self, named: NamedEmbedder, journal: Journal, node: str, prices: Mapping[str, Price]) -> None:
-        self._embedder, self._journal, self._node, self._prices = named, journal, node, prices
+    def __init__(self, named_embedder: NamedEmbedder, journal: Journal, node: str, prices: Mapping[str, Price]) -> None:
+        self._embedder, self._journal, self._node, self._prices = named_embedder, journal, node, prices
         self.calls: list[Call] = []
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:

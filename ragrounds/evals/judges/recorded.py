@@ -45,8 +45,8 @@ class RecordedJudge:
         name: spec of the judge.
     """
 
-    def __init__(self, store: Store, by: AttemptJudge, name: str) -> None:
-        self._store, self._judge, self._prompts = store, by, PromptFolder()
+    def __init__(self, store: Store, attempt_judge: AttemptJudge, name: str) -> None:
+        self._store, self._judge, self._prompts = store, attempt_judge, PromptFolder()
         # Only the name is known: the stand-in makes no reply and costs nothing.
         self._model = cast("Model", SimpleNamespace(spec=name, price=lambda reply: None))
         self.replies: list[Reply] = []
@@ -119,9 +119,14 @@ def recorded_verdicts(
         recorded_judge, labels = RecordedJudge(store, LabelJudge(method), name), dict[str, str | None]()
         for attempt in attempts:
             gold = golds[attempt.question_id]
-            judged, items = recorded_judge.judge(attempt, fitting[attempt.question_id], gold), list(method.items(gold))
-            if judged is not None and len(items) == len(judged.verdicts):
-                labels |= {item: verdict.outcome or None for item, verdict in zip(items, judged.verdicts, strict=True)}
+            judged_answer, items = (
+                recorded_judge.judge(attempt, fitting[attempt.question_id], gold),
+                list(method.items(gold)),
+            )
+            if judged_answer is not None and len(items) == len(judged_answer.verdicts):
+                labels |= {
+                    item: verdict.outcome or None for item, verdict in zip(items, judged_answer.verdicts, strict=True)
+                }
         if labels:
             recorded.append(RecordedVerdicts(judge=name, verdicts=labels))
     return recorded
@@ -193,7 +198,7 @@ class JudgeFinder:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[tuple[str, str], ScoreJudges | None] = {}
+        self._found_judges: dict[tuple[str, str], ScoreJudges | None] = {}
         self._noise: dict[tuple[str, str], str] = {}
 
     def __call__(self, run: Run, scorer: str) -> ScoreJudges | None:
@@ -202,9 +207,9 @@ class JudgeFinder:
         if not isinstance(record, JudgedScorer):
             return None
         key = (run.id, record.judging)
-        if key not in self._found:
-            self._found[key] = self._judges(run, record.judging)
-        return self._found[key]
+        if key not in self._found_judges:
+            self._found_judges[key] = self._judges(run, record.judging)
+        return self._found_judges[key]
 
     def noise(self, run: Run, scorer: str) -> str:
         """Return the share of verdicts that the judge of a run's scores changes when asked again, by its recorded

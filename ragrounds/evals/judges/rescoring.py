@@ -163,10 +163,10 @@ def _recorded(
     scores: list[Score] = []
     for attempt in store.attempts(run):
         if (attempt.question_id, attempt.epoch) in attempt_keys:
-            judged = recorded_judge.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
-            if judged is None:
+            judged_answer = recorded_judge.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
+            if judged_answer is None:
                 return []
-            scores += [replace(score, code=code) for score in judged.scores]
+            scores += [replace(score, code=code) for score in judged_answer.scores]
     return scores
 
 

@@ -101,7 +101,7 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
 async def judge_runs(
     store: Store,
     runs: Sequence[Run],
-    by: AttemptJudge,
+    attempt_judge: AttemptJudge,
     judges: Sequence[Model],
     journal: Journal,
     prompts: Prompts,
@@ -117,9 +117,13 @@ async def judge_runs(
         ragrounds.base.errors.StopRun: a judge cannot be asked, or Ctrl-C was pressed twice. Only calls are written.
     """
     unreadable = UnreadableReplies(patient=options.fail_after == NEVER_FAILING)
-    by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
-    has_labels = isinstance(by, LabelJudge) or hasattr(by, "verifier")  # otherwise its verdicts are numbers
-    panel = as_panel(by, judges) if len(judges) > 1 else None
+    attempt_judge = (
+        replace(attempt_judge, unreadable=unreadable) if isinstance(attempt_judge, LabelJudge) else attempt_judge
+    )
+    has_labels = isinstance(attempt_judge, LabelJudge) or hasattr(
+        attempt_judge, "verifier"
+    )  # otherwise its verdicts are numbers
+    panel = as_panel(attempt_judge, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
     question_indices = {question.id: index for index, question in enumerate(questions)}
@@ -150,10 +154,14 @@ async def judge_runs(
     )
     with interruptible(interrupts):
         try:
-            answer_by_key = await _judged(by, {key: tasks[key] for key in order}, prompts, admission, options)
-            probes = probes_of(by.method) if options.probing and isinstance(by, LabelJudge) else None
+            answer_by_key = await _judge_admitted(
+                attempt_judge, {key: tasks[key] for key in order}, prompts, admission, options
+            )
+            probes = (
+                probes_of(attempt_judge.method) if options.probing and isinstance(attempt_judge, LabelJudge) else None
+            )
             probe_arguments = (
-                store, runs, by, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
+                store, runs, attempt_judge, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
             )  # fmt: skip
             probed = await probes.probe_runs(*probe_arguments) if probes else {}
         except asyncio.CancelledError:
@@ -170,24 +178,26 @@ async def judge_runs(
         ]
         judged_answers = [attempt for number, attempt in enumerate(attempts) if (run, number, 0) in answer_by_key]
         unjudged = [attempt for number, attempt in enumerate(attempts) if (run, number, 0) not in answer_by_key]
-        missing = [_missing(attempt, scorer, admission.ended) for attempt in unjudged for scorer in by.scorers]
+        missing = [
+            _missing(attempt, scorer, admission.ended) for attempt in unjudged for scorer in attempt_judge.scorers
+        ]
         judged_attempts = by_one(by_judge[0]) if panel is None else by_majority(panel, judged_answers, golds, by_judge)
         judged_runs.append(
             store_judged_run(
                 store,
                 runs[run],
-                by,
+                attempt_judge,
                 judges,
                 _with_probes(judged_attempts, probed.get(run, JudgingResult())),
                 missing,
-                code=by.code if panel is None else judge_code(panel.method, panel=True),
+                code=attempt_judge.code if panel is None else judge_code(panel.method, panel=True),
                 attempts=len(judged_answers),
                 earlier=paying_journals[run].earlier,
                 replace=not mute,
             )
         )
     return JudgedRuns(
-        runs=tuple(map(_with_constants, judged_runs) if isinstance(by, LabelJudge) else judged_runs),
+        runs=tuple(map(_with_constants, judged_runs) if isinstance(attempt_judge, LabelJudge) else judged_runs),
         ended=admission.end(any(judged_run.left for judged_run in judged_runs)) or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),
@@ -227,7 +237,7 @@ def _check_runs(runs: Sequence[Run]) -> None:
         raise UserError(f"These runs answer different questions ({differing}). Judge each by itself.")
 
 
-async def _judged(
+async def _judge_admitted(
     attempt_judge: AttemptJudge,
     tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,

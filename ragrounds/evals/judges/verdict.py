@@ -171,7 +171,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     failed: bool = False
     """True if a call gave no reply; another try may give one."""
     extra: tuple[str, ...] = ()
-    said: str = ""
+    reply_text: str = ""
     """Text of the last reply."""
 
     @property
@@ -223,7 +223,12 @@ async def ask(
         except CallFailed:
             reasons = {axis: FAILED for axis in form.axes if axis not in best.values}
             return Judgement(
-                values=best.values, reasons=reasons, calls=tuple(calls), failed=True, extra=best.extra, said=last_text
+                values=best.values,
+                reasons=reasons,
+                calls=tuple(calls),
+                failed=True,
+                extra=best.extra,
+                reply_text=last_text,
             )
         last_text = reply.text
         if reply.finish == "content_filter":
@@ -240,7 +245,9 @@ async def ask(
             best = reading
         if best.complete:
             break
-    return Judgement(values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra, said=last_text)
+    return Judgement(
+        values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra, reply_text=last_text
+    )
 
 
 async def call(judge: Model, journal: Journal, request: Request, node: str, calls: list[Call]) -> Reply:

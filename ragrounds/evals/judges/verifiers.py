@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ragrounds.base.contracts import Journal, Model, Prompts, Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import broken, read_sheet, shown
+from ragrounds.base.files import broken, quote_value, read_sheet
 from ragrounds.base.records import Call, Question, blank
 from ragrounds.base.text import words
 from ragrounds.evals.judges.corrected import PeopleAgreement
@@ -195,7 +195,7 @@ async def confusion(path: Path, verify: ClaimVerifier) -> PeopleAgreement:
     for line, row in read_sheet(path, ("text", "claim", "label")):
         label = _LABEL_NAMES.get(row["label"].strip().casefold())
         if label is None:
-            raise broken(path, f"the label {shown(row['label'])} is not one of {', '.join(LABELS)}", line)
+            raise broken(path, f"the label {quote_value(row['label'])} is not one of {', '.join(LABELS)}", line)
         by_text.setdefault(row["text"], []).append((row["claim"], label))
     verifier_labels, people_labels, texts = list[str | None](), list[str](), list[str]()
     for text, pairs in by_text.items():

@@ -126,7 +126,7 @@ class QueryDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def largest_differences(
-    first: Values, second: Values, texts: Mapping[str, Mapping[str, str]], most: int
+    first: Values, second: Values, texts: Mapping[str, Mapping[str, str]], limit: int
 ) -> tuple[QueryDifference, ...]:
     """Return the queries on which two retrievers differ the most, at most `most` of them.
 
@@ -141,7 +141,7 @@ def largest_differences(
     ]
     ranked: Sequence[QueryDifference] = sorted(
         differences, key=lambda difference: -abs(difference.first - difference.second)
-    )[:most]
+    )[:limit]
     return tuple(sorted(ranked, key=lambda difference: difference.second - difference.first))
 
 

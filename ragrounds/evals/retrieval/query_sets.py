@@ -228,17 +228,17 @@ def completed(
     return completed_run
 
 
-def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
+def rerank_pools(label: str, scorer: PairScorer, query_set: QuerySet) -> Retrieved:
     """Rank each query's pool by a cross-encoder."""
     run: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
-    for query, text in asked.queries.items():
-        pool = sorted(asked.pools[query])
+    for query, text in query_set.queries.items():
+        pool = sorted(query_set.pools[query])
         began = time.perf_counter()
-        scores = scorer(text, [asked.texts[document] for document in pool])
+        scores = scorer(text, [query_set.texts[document] for document in pool])
         seconds[query] = time.perf_counter() - began
         run[query] = sorted(zip(pool, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
-    return Retrieved(label, asked.name, run, seconds, sum(seconds.values()))
+    return Retrieved(label, query_set.name, run, seconds, sum(seconds.values()))
 
 
 def _read(path: Path) -> list[_Pool]:

@@ -76,7 +76,7 @@ async def retrieve(
     queries: Mapping[str, str],
     k: int,
     *,
-    written: Mapping[str, Query] = MappingProxyType({}),
+    replacements: Mapping[str, Query] = MappingProxyType({}),
     keep: Keep | None = None,
     progress: Callable[[int], None] | None = None,
     at_once: int | None = None,
@@ -100,10 +100,10 @@ async def retrieve(
     """
     concurrency = at_once or os.cpu_count() or 1
     searches = _Searches(searcher, k, keep)
-    plain = {query: text for query, text in queries.items() if query not in written}
+    plain = {query: text for query, text in queries.items() if query not in replacements}
     batched = isinstance(searcher, BatchSearcher)
     single_queries = iter(
-        written.items() if batched else [(id, written.get(id) or Query(text)) for id, text in queries.items()]
+        replacements.items() if batched else [(id, replacements.get(id) or Query(text)) for id, text in queries.items()]
     )
     batches = iter(batched_items(plain, BATCH) if batched else ())
 
@@ -113,7 +113,7 @@ async def retrieve(
             if progress:
                 progress(len(searches.run))
         for query, replacement in single_queries:
-            await searches.one(query, replacement)
+            await searches.search_one(query, replacement)
             if progress:
                 progress(len(searches.run))
 
@@ -155,10 +155,10 @@ class _Searches:
         self.seconds: dict[str, float] = {}
         self.left_out = 0
 
-    async def one(self, query: str, wanted: Query, deeper: int = 1) -> None:
+    async def search_one(self, query: str, wanted_query: Query, deeper: int = 1) -> None:
         """Search for one query, and request `deeper` times as many passages as documents."""
         began = time.perf_counter()
-        results, dropped = await _documents(self._searcher, query, wanted, self._k, self._keep, deeper)
+        results, dropped = await _documents(self._searcher, query, wanted_query, self._k, self._keep, deeper)
         self._done(query, results, dropped, time.perf_counter() - began)
 
     async def many(self, batch: Sequence[tuple[str, str]]) -> None:
@@ -174,7 +174,7 @@ class _Searches:
             if len(best) >= self._k or len(passages) < self._k:
                 self._done(query, list(best.items())[: self._k], dropped, share)
             else:
-                await self.one(query, Query(text), deeper=_DEEPER)
+                await self.search_one(query, Query(text), deeper=_DEEPER)
 
     def _done(self, query: str, results: list[tuple[str, float]], dropped: int, seconds: float) -> None:
         self.run[query], self.seconds[query] = results, seconds
@@ -212,7 +212,7 @@ def leak_filter(
     queries: Mapping[str, str],
     path: Path | None,
     near: float | None,
-    own: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    own_documents: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Keep | None:
     """Return the filter for a set of queries, or ``None`` if no filter is requested.
 
@@ -225,9 +225,9 @@ def leak_filter(
     Raises:
         UserError: the file cannot be read, or names a query that is not in the set.
     """
-    if path is None and near is None and not own:
+    if path is None and near is None and not own_documents:
         return None
-    forbidden = read_guard(path) if path else own
+    forbidden = read_guard(path) if path else own_documents
     unknown = sorted(forbidden.keys() - queries.keys())
     if unknown and path:
         raise UserError(f"{str(path)!r} guards {len(unknown)} queries that are not in the set, such as {unknown[0]!r}.")

@@ -52,8 +52,8 @@ class CorrelationDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def correlations(
-    given: Mapping[str, Sequence[float]],
-    wanted: Sequence[float],
+    given_rows: Mapping[str, Sequence[float]],
+    target: Sequence[float],
     clusters: Sequence[str],
     *,
     resamples: int = RESAMPLES,
@@ -72,8 +72,8 @@ def correlations(
         Name → measure → correlation, and the paired differences. A row without spread has no correlation: it is left
         out of its measures.
     """
-    y = np.asarray(wanted, dtype=np.float64)
-    rows = {name: np.asarray(numbers, dtype=np.float64) for name, numbers in given.items()}
+    y = np.asarray(target, dtype=np.float64)
+    rows = {name: np.asarray(numbers, dtype=np.float64) for name, numbers in given_rows.items()}
     full_sample = np.ones((1, len(y)))
     points = {
         (name, measure): float(_of(measure, x, y, full_sample)[0]) for name, x in rows.items() for measure in MEASURES

@@ -27,7 +27,7 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
 
         The attempt's status matters only if there is no text.
         """
-        reading = _given(attempt, question) or no_text(attempt) or self.read(attempt.text, question)
+        reading = _system_option(attempt, question) or no_text(attempt) or self.read(attempt.text, question)
         prediction = reading.prediction
         if not prediction and (not blank(attempt.text) or attempt.status == "completed"):
             prediction = self.otherwise
@@ -35,7 +35,7 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
         return self.scored(attempt, None if attempt.status == "not_run" else float(is_right), reading, prediction)
 
 
-def _given(attempt: Attempt, question: Question) -> AnswerRead | None:
+def _system_option(attempt: Attempt, question: Question) -> AnswerRead | None:
     """Return the option that a system gives apart from its text; ``None`` if it is not an option of the question."""
     label = attempt.choice.strip()
     label = label if label in question.options else label.upper()

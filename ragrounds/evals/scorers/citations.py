@@ -68,7 +68,7 @@ def published_citations(text: str, documents: int, at_most: int | None = AT_MOST
     return _cited_sentence(plain.strip(), numbers, index_by_number, at_most)
 
 
-def read_citations(text: str, shown: Mapping[int, int]) -> CitedSentence:
+def read_citations(text: str, shown_numbers: Mapping[int, int]) -> CitedSentence:
     """Return a sentence with its citations: ``[1]``, ``[1, 2]``, ``[Document 1]``, each passage once.
 
     Args:
@@ -76,7 +76,7 @@ def read_citations(text: str, shown: Mapping[int, int]) -> CitedSentence:
         shown: number that a prompt showed → index of its passage.
     """
     numbers = [int(number) for match in _MARK.finditer(text) for number in re.findall(r"\d+", match[1])]
-    return _cited_sentence(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown)
+    return _cited_sentence(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown_numbers)
 
 
 def _cited_sentence(

@@ -56,9 +56,9 @@ def supported(matrix: Sequence[Verdicts]) -> np.ndarray:
     return numbers.max(axis=1) if numbers.size else np.zeros(len(matrix))
 
 
-def share(found: np.ndarray) -> float | None:
+def share(verdicts: np.ndarray) -> float | None:
     """Return the share of true verdicts, 0 if there are no verdicts; ``None`` if it depends on a missing one."""
-    return None if (found == 0.5).any() else float(found.mean()) if found.size else 0.0
+    return None if (verdicts == 0.5).any() else float(verdicts.mean()) if verdicts.size else 0.0
 
 
 class ClaimScorer(JudgedScorer, frozen=True, kw_only=True):

@@ -56,9 +56,9 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
         texts |= {"reference": fenced(gold.answer), "answer": fenced(attempt.text)}
         return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
 
-    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
+    def scores(self, attempt: Attempt, gold: Gold, verdicts: Sequence[Said]) -> tuple[Score, ...]:
         """Return 1.0 if the only verdict is ``equivalent``."""
-        (scorer,), ((label, missing_reason),) = self.scorers, said
+        (scorer,), ((label, missing_reason),) = self.scorers, verdicts
         value = None if not label else float(label == "equivalent")
         return (
             scorer.scored(

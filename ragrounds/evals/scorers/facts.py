@@ -56,14 +56,14 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
 def contains(text: str, wordings: tuple[str, ...]) -> bool:
     """Return True if one of the wordings occurs in the text as whole words."""
     folded = _folded(text)
-    return any(re.search(_whole(_folded(wording)), folded) for wording in wordings if wording.strip())
+    return any(re.search(_with_boundaries(_folded(wording)), folded) for wording in wordings if wording.strip())
 
 
 def _folded(text: str) -> str:
     return " ".join(_HYPHENS.sub(" ", normalized("NFKC", text)).casefold().split())
 
 
-def _whole(wording: str) -> str:
+def _with_boundaries(wording: str) -> str:
     """Return the wording with word boundaries if its edges are letters of a script with word boundaries; Chinese has
     none."""
     before = r"(?<![^\W_])" if _is_spaced_script(wording[:1]) else ""

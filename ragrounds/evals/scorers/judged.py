@@ -129,7 +129,7 @@ class LabelMethod(JudgeMethod, frozen=True, kw_only=True):
         """Return the questions for the judge about an attempt with a text."""
         raise NotImplementedError
 
-    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
+    def scores(self, attempt: Attempt, gold: Gold, verdicts: Sequence[Said]) -> tuple[Score, ...]:
         """Return the scores of an attempt with a text from the verdicts on all subjects, in their order."""
         raise NotImplementedError
 

@@ -93,7 +93,7 @@ class Mentions(NamedTuple):
 
 class _Labels(NamedTuple):
     upper: re.Pattern[str]
-    places: dict[str, int]
+    positions: dict[str, int]
     small: re.Pattern[str] | None
 
 
@@ -111,13 +111,13 @@ def mentions(text: str, question: Question) -> Mentions:
     patterns = _label_patterns(labels)
 
     def upper(match: re.Match[str]) -> str:
-        option = patterns.places[match.group()]
+        option = patterns.positions[match.group()]
         return chr(LABEL + option) if _is_label(match, option) else match.group()
 
     def small(match: re.Match[str]) -> str:
         has_end = _ENDS_SMALL.match(match.string, match.end())
         is_kind = _KINDS_OF.search(match.string, max(0, match.start() - 20), match.start())
-        return chr(SMALL + patterns.places[match.group().upper()]) if has_end and not is_kind else match.group()
+        return chr(SMALL + patterns.positions[match.group().upper()]) if has_end and not is_kind else match.group()
 
     marked = patterns.upper.sub(upper, marked)
     return Mentions(patterns.small.sub(small, marked) if patterns.small else marked, labels)

@@ -101,7 +101,7 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
     needs: str = "a rubric with positive points; --rubric FILE.toml gives one"
     prompts: tuple[str, ...] = ("judge/criterion",)
     right_texts: bool = False  # a criterion's text is not an answer
-    own: tuple[Criterion, ...] | None = None
+    user_criteria: tuple[Criterion, ...] | None = None
     """User's criteria; ``None`` if the questions have their own."""
 
     def by_rubric(self, file: Path) -> Rubrics:
@@ -116,7 +116,9 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
         if not any(criterion.points > 0 for criterion in criteria):
             raise broken(file, "no criterion has points above 0, by which a score is defined")
         name = f"{SCORER.name}[{rubric_file.name}-{sha256(msgspec.json.encode(criteria)).hexdigest()[:8]}]"
-        return replace(self.behind(name, tuple), own=criteria, needs=f"a criterion of {file} with points above 0")
+        return replace(
+            self.behind(name, tuple), user_criteria=criteria, needs=f"a criterion of {file} with points above 0"
+        )
 
     def behind(self, scorer: str, scores: Callable[[], Iterable[Score]]) -> Rubrics:
         """Return the method that gave these scores. A user's criteria are read from the predictions, question by
@@ -131,20 +133,24 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
             for id, question_criteria in criteria_by_question.items()
             for criterion in question_criteria
         )
-        return replace(self, name=scorer, scorers=(replace(SCORER, name=scorer, judging=scorer),), own=tuple(criteria))
+        return replace(
+            self, name=scorer, scorers=(replace(SCORER, name=scorer, judging=scorer),), user_criteria=tuple(criteria)
+        )
 
     def criteria(self, gold: Gold) -> tuple[Criterion, ...]:
         """Return the criteria of a question."""
-        if self.own is None:
+        if self.user_criteria is None:
             return tuple(Criterion(text, float("".join(rest[:1]) or 1), tuple(rest[1:])) for text, *rest in gold.facts)
         ids = {gold.question_id, gold.question_id.rpartition("/")[2]}
         return tuple(
-            criterion for criterion in self.own if not criterion.questions or not ids.isdisjoint(criterion.questions)
+            criterion
+            for criterion in self.user_criteria
+            if not criterion.questions or not ids.isdisjoint(criterion.questions)
         )
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Return True for long questions with a positive criterion: without one no score is defined."""
-        has_rubric = self.own is not None or question.metadata.get("facts") == RUBRIC
+        has_rubric = self.user_criteria is not None or question.metadata.get("facts") == RUBRIC
         return has_rubric and question.kind == "long" and any(criterion.points > 0 for criterion in self.criteria(gold))
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
@@ -162,13 +168,13 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
             for text in self.items(gold).values()
         )
 
-    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
+    def scores(self, attempt: Attempt, gold: Gold, verdicts: Sequence[Said]) -> tuple[Score, ...]:
         """Return met points over positive points; missing if there are no positive points, or a verdict is missing."""
         criteria = [
             JudgedCriterion(
                 " ".join(criterion.text.split()), criterion.points, criterion.tags, verdict=label or MISSING
             )
-            for criterion, (label, _) in zip(self.criteria(gold), said, strict=True)
+            for criterion, (label, _) in zip(self.criteria(gold), verdicts, strict=True)
         ]
         missing, value = (
             sum(criterion.verdict == MISSING for criterion in criteria),
@@ -207,10 +213,10 @@ def judged_criteria(score: Score) -> tuple[JudgedCriterion, ...]:
     )
 
 
-def points_share(judged: Collection[JudgedCriterion]) -> float | None:
+def points_share(criteria: Collection[JudgedCriterion]) -> float | None:
     """Return the met points over the positive points, not clipped; ``None`` if there are no positive points."""
-    positive = sum(criterion.points for criterion in judged if criterion.points > 0)
-    return sum(criterion.points for criterion in judged if criterion.verdict == MET) / positive if positive else None
+    positive = sum(criterion.points for criterion in criteria if criterion.points > 0)
+    return sum(criterion.points for criterion in criteria if criterion.verdict == MET) / positive if positive else None
 
 
 def part_scores(score: Score, tags: Iterable[str] = ()) -> dict[str, float | None]:
@@ -221,9 +227,9 @@ def part_scores(score: Score, tags: Iterable[str] = ()) -> dict[str, float | Non
     score has no value for a reason other than a missing verdict, no part has a value.
     """
     value_by_tag: dict[str, float | None] = dict.fromkeys(tags, score.value)
-    judged, is_known = judged_criteria(score), score.value is not None or score.reason.startswith(_UNSURE)
-    for tag in dict.fromkeys(tag for criterion in judged for tag in criterion.tags):
-        tagged = [criterion for criterion in judged if tag in criterion.tags]
+    criteria, is_known = judged_criteria(score), score.value is not None or score.reason.startswith(_UNSURE)
+    for tag in dict.fromkeys(tag for criterion in criteria for tag in criterion.tags):
+        tagged = [criterion for criterion in criteria if tag in criterion.tags]
         if (value := points_share(tagged)) is not None:
             value_by_tag[tag] = (
                 None if not is_known or any(criterion.verdict == MISSING for criterion in tagged) else value

@@ -317,11 +317,11 @@ class Committed(NamedTuple):
     """Labels of the options that are named instead of a single one."""
 
 
-def committed(found: Mentions) -> Committed:
+def committed(mentions: Mentions) -> Committed:
     """Return the option that a marked text commits itself to."""
-    if not _MARKS.search(found.text):
+    if not _MARKS.search(mentions.text):
         return Committed()
-    text = _PAIR.sub(_merge_pair, found.text)
+    text = _PAIR.sub(_merge_pair, mentions.text)
     parts = _sentences(text)
     reasons = len(text) > _LONG
     commitments: list[_Commitment] = []
@@ -334,7 +334,7 @@ def committed(found: Mentions) -> Committed:
     if _denies_answer(parts, commitments):
         return Committed()
     options = _committed_options(commitments, text)
-    labels = tuple(found.labels[option] for option in sorted(options - {_ANOTHER}))
+    labels = tuple(mentions.labels[option] for option in sorted(options - {_ANOTHER}))
     return Committed(several=labels) if len(options) > 1 else Committed("".join(labels))
 
 

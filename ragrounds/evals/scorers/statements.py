@@ -80,9 +80,9 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
             for text in _statements(gold)
         )
 
-    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
+    def scores(self, attempt: Attempt, gold: Gold, verdicts: Sequence[Said]) -> tuple[Score, ...]:
         """Return the shares and the number, each missing if a verdict on one of its own statements is."""
-        labels = [label for label, _ in said]
+        labels = [label for label, _ in verdicts]
         contradicted = _share(CONTRADICTION, attempt, labels, CONTRADICTED)
         count = None if contradicted.value is None else float(labels.count(CONTRADICTED))
         reading, reason = read_long(attempt), contradicted.reason

@@ -183,10 +183,12 @@ def _line_triplets(line: str) -> list[Triplet]:
     return [(head.strip(), relation.strip(), tail.strip()) for head, relation, tail in groups]
 
 
-def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:
+def compare(
+    predicted_triplets: Iterable[Triplet], gold_triplets: Iterable[Triplet], *, symmetric: bool = False
+) -> TripletCounts:
     """Count predicted triplets against the gold ones, as sets."""
-    predicted = {folded(triplet, symmetric) for triplet in found}
-    gold = {folded(triplet, symmetric) for triplet in wanted}
+    predicted = {folded(triplet, symmetric) for triplet in predicted_triplets}
+    gold = {folded(triplet, symmetric) for triplet in gold_triplets}
     return TripletCounts(len(predicted & gold), len(predicted - gold), len(gold - predicted))
 
 

@@ -43,13 +43,13 @@ def keep_words(store: Store, names: Iterable[str]) -> None:
 
 def recall_words(store: Store) -> None:
     """Register the wording in a store with :func:`ragrounds.evals.scorers.described`."""
-    for scorer in _kept(store.engine):
+    for scorer in _stored_scorers(store.engine):
         tell(scorer)
 
 
 def copy_words(source: sa.Engine, target: sa.Engine) -> None:
     """Copy the wording in a store of any origin into another store, which keeps its existing entries."""
-    rows = [_row(scorer) for scorer in _kept(source)]
+    rows = [_row(scorer) for scorer in _stored_scorers(source)]
     if rows:
         with target.begin() as connection:
             connection.execute(insert_new(target, schema.meta), rows)
@@ -59,7 +59,7 @@ def _row(scorer: StoredScorer) -> dict[str, str]:
     return {"key": f"{_KEY}{scorer.name}", "value": msgspec.json.encode(scorer).decode()}
 
 
-def _kept(engine: sa.Engine) -> list[StoredScorer]:
+def _stored_scorers(engine: sa.Engine) -> list[StoredScorer]:
     """Return the scorers whose wording a store holds, safe to show. Unreadable entries are ignored."""
     query = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
     with engine.connect() as connection:

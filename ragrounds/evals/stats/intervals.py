@@ -70,7 +70,7 @@ class Tallies(NamedTuple):
 
 
 def adjusted_interval(
-    tallies: Tallies, least: float, most: float, weights: Floats, pseudo: float, level: float = 0.95
+    tallies: Tallies, least: float, maximum: float, weights: Floats, pseudo: float, level: float = 0.95
 ) -> tuple[Floats, Floats]:
     """Return the interval of Σ weight × mean over strata.
 
@@ -92,13 +92,13 @@ def adjusted_interval(
     effective = _effective(tallies, spread, level)
     pseudo_count = pseudo * z**2 / strata
     adjusted = effective + pseudo_count
-    adjusted_mean = (effective * mean + pseudo_count * (least + most) / 2) / adjusted
-    squares = (effective * (spread + mean**2) + pseudo_count * (least**2 + most**2) / 2) / adjusted
+    adjusted_mean = (effective * mean + pseudo_count * (least + maximum) / 2) / adjusted
+    squares = (effective * (spread + mean**2) + pseudo_count * (least**2 + maximum**2) / 2) / adjusted
     variance = (weights**2 * np.maximum(squares - adjusted_mean**2, 0.0) / adjusted).sum(axis=-1)
     centre, half_width = (weights * adjusted_mean).sum(axis=-1), z * np.sqrt(variance)
     value = (weights * mean).sum(axis=-1)
-    lowest = np.minimum(weights * least, weights * most).sum()
-    highest = np.maximum(weights * least, weights * most).sum()
+    lowest = np.minimum(weights * least, weights * maximum).sum()
+    highest = np.maximum(weights * least, weights * maximum).sum()
     low: Floats = np.minimum(np.clip(centre - half_width, lowest, highest), value)
     high: Floats = np.maximum(np.clip(centre + half_width, lowest, highest), value)
     return low, high

@@ -43,14 +43,14 @@ def lower_end(values: Floats, limit: float) -> float:
     return low
 
 
-def questions_to(values: Floats, limit: float, reach: float, most: int) -> int | None:
+def questions_to(values: Floats, limit: float, reach: float, maximum: int) -> int | None:
     """Return the number of values like these with which the capital against `limit` reaches `reach`; ``None`` if more
     than `most`."""
     distinct, counts = np.unique(values.round(12), return_counts=True)
     share = counts / counts.sum() @ bets_on(distinct, limit)
-    if float(log_mean_exp(most * share)) < reach:
+    if float(log_mean_exp(maximum * share)) < reach:
         return None
-    low, high = 1, most
+    low, high = 1, maximum
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if float(log_mean_exp(middle * share)) >= reach else (middle + 1, high)

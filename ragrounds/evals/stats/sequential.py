@@ -76,11 +76,11 @@ class ConfidenceSequence:
     """
 
     def __init__(
-        self, least: float = -1.0, most: float = 1.0, *, level: float = 0.95, null: float | None = None
+        self, least: float = -1.0, maximum: float = 1.0, *, level: float = 0.95, null: float | None = None
     ) -> None:
-        if not least < most or not 0 < level < 1:
-            raise ValueError(f"expected least < most and a level in (0, 1), got {least}, {most} and {level}")
-        self._lowest, self._span, self._level = least, most - least, level
+        if not least < maximum or not 0 < level < 1:
+            raise ValueError(f"expected least < most and a level in (0, 1), got {least}, {maximum} and {level}")
+        self._lowest, self._span, self._level = least, maximum - least, level
         self._limit = -math.log1p(-level)
         self._counts: dict[float, int] = {}
         self._n, self._sum = 0, 0.0

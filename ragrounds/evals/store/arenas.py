@@ -221,17 +221,17 @@ class ArenaStore:
             raise UserError(f"{reference!r} {problem}.{nearest(reference, names)} Known: {', '.join(names)}.")
         return matches[0]
 
-    def rows(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
+    def rows(self, number: int, judgement: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
         """Return the rows in which a judgement is stored."""
         body, long_texts = pack(detail)
-        row = msgspec.structs.asdict(judged)
+        row = msgspec.structs.asdict(judgement)
         usage = row.pop("usage")
         row |= {"input": usage and usage.input, "output": usage and usage.output, "arena": number, "body": body}
         return [*blob_rows(long_texts), (schema.judgements, summed(schema.judgements, row))]
 
-    async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
+    async def write(self, number: int, judgement: ArenaJudgement, detail: JudgementDetail) -> None:
         """Write a judgement, and return when it is on the disk."""
-        await self._store.writer.write(lambda: self.rows(number, judged, detail))
+        await self._store.writer.write(lambda: self.rows(number, judgement, detail))
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
         """Return all judgements of an arena in the order of play, without their details."""

@@ -41,9 +41,9 @@ _LARGEST = 256 << 20
 class DamagedRecord(UserError):
     """Error about a record of the store that does not match its checksum."""
 
-    def __init__(self, why: object, remedy: str = "--journal fresh makes a recorded call again.") -> None:
+    def __init__(self, reason: object, remedy: str = "--journal fresh makes a recorded call again.") -> None:
         super().__init__(
-            f"A record of the store is damaged: {why}. Restore the store from a backup; other records are "
+            f"A record of the store is damaged: {reason}. Restore the store from a backup; other records are "
             f"not affected. {remedy} `ragrounds doctor --store` checks all of it."
         )
 
@@ -90,7 +90,7 @@ class Packed(Struct, frozen=True):
 
     data: bytes
     kind: type[object]
-    whole: bool = True
+    with_texts: bool = True
     """True if the long texts are read; otherwise they are empty."""
 
 
@@ -128,7 +128,7 @@ def _unpack_all(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
         noted.clear()
         try:
             body = decompress(record.data)
-            read.append((body, _decoded(body, _note), set(noted) if record.whole else set()))
+            read.append((body, _decoded(body, _note), set(noted) if record.with_texts else set()))
         except DamagedRecord as error:
             read.append(error)
         except _UNREADABLE as error:
@@ -442,11 +442,11 @@ def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = (
     ]
 
 
-def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
+def blob_rows(separate_texts: Mapping[bytes, bytes]) -> list[Row]:
     """Return the rows of texts that are stored separately; :func:`stored_blob` returns the form in which each is
     written.
     """
-    return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
+    return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in separate_texts.items()]
 
 
 def stored_blob(row: Mapping[str, Any]) -> dict[str, object]:

@@ -71,10 +71,10 @@ def version_of(engine: sa.Engine) -> int:
         with engine.connect() as connection:
             return _version(connection, engine)
     except sa.exc.DatabaseError as error:
-        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.") from error
+        raise UserError(f"Cannot open the store {store_location(engine)}: {database_message(error)}.") from error
 
 
-def shown(engine: sa.Engine) -> str:
+def store_location(engine: sa.Engine) -> str:
     """Return the location of the store for messages: the file's path, or the URL without its password."""
     return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
 
@@ -214,10 +214,11 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     cause = getattr(error, "orig", None) or error
     if "readonly" in str(cause):
         return StopRun(
-            f"The store {shown(engine)} is read-only here, and this command must write to it: copy the file into a "
+            f"The store {store_location(engine)} is read-only here, and this command must write to it: copy the "
+            "file into a "
             "folder that you may write, and set RAGROUNDS_HOME to that."
         )
-    location = shown(engine)
+    location = store_location(engine)
     advice = "What was written before is safe; remove the cause and give the same command again to resume."
     if engine.dialect.name == "sqlite" and not Path(location).exists():
         advice = "The file was removed; the last answers are still there. The same command asks for the rest again."
@@ -238,7 +239,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
         raise writing_failed(engine, error) from error
 
 
-def said(error: sa.exc.DBAPIError) -> str:
+def database_message(error: sa.exc.DBAPIError) -> str:
     """Return a database's message about an error, in one line."""
     return " ".join(str(error.orig).split())
 
@@ -277,7 +278,9 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
         _prepare(engine)
     except sa.exc.DatabaseError as error:
         remedy = f" {SAVE}" if engine.dialect.name == "sqlite" else ""
-        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.{remedy}") from error
+        raise UserError(
+            f"Cannot open the store {store_location(engine)}: {database_message(error)}.{remedy}"
+        ) from error
     return engine
 
 
@@ -299,30 +302,32 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
         our_tables = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
         if our_tables:
             raise UserError(
-                f"{shown(engine)} is not a store of ragrounds: it has tables {sorted(our_tables)} but no 'meta'."
+                f"{store_location(engine)} is not a store of ragrounds: it has tables {sorted(our_tables)} but no "
+                "'meta'."
             )
         return 0
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
     if version != str(schema.VERSION):
         raise UserError(
-            f"The store {shown(engine)} has version {version}; this ragrounds reads only version {schema.VERSION}. "
+            f"The store {store_location(engine)} has version {version}; this ragrounds reads only version "
+            f"{schema.VERSION}. "
             "Show or export its runs with the ragrounds that made it, or set RAGROUNDS_HOME to another folder."
         )
     return schema.VERSION
 
 
 @contextmanager
-def open_source(place: str) -> Iterator[sa.Engine]:
+def open_source(location: str) -> Iterator[sa.Engine]:
     """Open a store to read runs from. A file is never changed, and is checked first, because its origin is unknown.
 
     Raises:
         UserError: it does not exist, is not a store, broken, or of another version.
     """
-    if _URL.match(place):
-        with _disposed(open_engine(Path(), place)) as engine:
+    if _URL.match(location):
+        with _disposed(open_engine(Path(), location)) as engine:
             yield engine
         return
-    path = Path(place).expanduser()
+    path = Path(location).expanduser()
     if not _is_file(path):
         raise UserError(f"There is no file {path}. Name a store's file, or the URL of a PostgreSQL store.")
     with _disposed(open_to_read(path)) as engine:
@@ -333,7 +338,7 @@ def open_source(place: str) -> Iterator[sa.Engine]:
 
 
 @contextmanager
-def open_target(place: str) -> Iterator[sa.Engine]:
+def open_target(location: str) -> Iterator[sa.Engine]:
     """Open a store to write runs to; a missing file is created.
 
     A new file takes its name when the block ends without an error, and has no additional files, so that it can be
@@ -342,11 +347,11 @@ def open_target(place: str) -> Iterator[sa.Engine]:
     Raises:
         UserError: it cannot be created, or is not a store.
     """
-    if _URL.match(place):
-        with _disposed(open_engine(Path(), place)) as engine:
+    if _URL.match(location):
+        with _disposed(open_engine(Path(), location)) as engine:
             yield engine
         return
-    path = Path(place).expanduser()
+    path = Path(location).expanduser()
     with suppress(OSError):  # if no system has such a path, creating it gives the reason
         if path.is_dir():
             raise UserError(f"{path} is a folder; name a file.")
@@ -384,16 +389,16 @@ def _check(engine: sa.Engine) -> None:
             for row in listed:
                 if row.type not in ("table", "index") or row.tbl_name not in tables:
                     problem = f"it holds the {row.type} {row.tbl_name!r}"
-                    raise UserError(f"{shown(engine)} is not a store of ragrounds: {problem}.")
+                    raise UserError(f"{store_location(engine)} is not a store of ragrounds: {problem}.")
             # The quick check misses rows out of order, which a search by key would then miss.
             check_message = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
             if check_message != "ok":
                 one_line = " ".join(str(check_message).split())  # it may have several lines
-                raise UserError(f"{shown(engine)} is damaged: {one_line}.")
+                raise UserError(f"{store_location(engine)} is damaged: {one_line}.")
     except UnicodeDecodeError as error:
-        raise UserError(f"{shown(engine)} is damaged: a name in it is no text.") from error
+        raise UserError(f"{store_location(engine)} is damaged: a name in it is no text.") from error
     except sa.exc.DatabaseError as error:
-        raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
+        raise UserError(f"{store_location(engine)} cannot be read: {database_message(error)}.") from error
 
 
 def _is_file(path: Path) -> bool:

@@ -37,12 +37,12 @@ class Dialect(Protocol):
     def reclaim(self, engine: sa.Engine) -> None:
         """Return the space of removed rows to the disk."""
 
-    def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
+    def faults(self, engine: sa.Engine, limit: int) -> Iterator[tuple[str, str, str]]:
         """Yield the faults that the database itself finds: a kind, a location, a description; at most `most` of a
         kind.
         """
 
-    def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
+    def reconnect(self, engine: sa.Engine, location: str, seconds: float, say: Say) -> Callable[[], None]:
         """Let connections wait `seconds` seconds for a server that no longer answers, and return a function that ends
         the waiting.
 

@@ -86,12 +86,12 @@ class Arrivals:
     the files, which are in the folder `home`.
     """
 
-    def __init__(self, home: Path, place: str) -> None:
-        self._folder = home / ARRIVALS / hashlib.sha256(place.encode()).hexdigest()[:16]
+    def __init__(self, home: Path, store_location: str) -> None:
+        self._folder = home / ARRIVALS / hashlib.sha256(store_location.encode()).hexdigest()[:16]
         self._file: int | None = None
         self._path = Path()
         self._uncommitted = 0
-        self._found: dict[str, Arrived] = {}
+        self._arrived: dict[str, Arrived] = {}
 
     def collect(self, recorded: Callable[[Iterable[str]], set[str]]) -> None:
         """Read the responses that dead processes have left. `recorded` returns the given keys that the store has."""
@@ -104,7 +104,7 @@ class Arrivals:
                 continue
             responses = {arrived.key: arrived for arrived in _read(path)}
             missing = set(responses) - recorded(responses)
-            self._found.update((key, responses[key]) for key in missing)
+            self._arrived.update((key, responses[key]) for key in missing)
             if not missing:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
@@ -113,12 +113,12 @@ class Arrivals:
         """Return the response under this key that a dead process received and did not commit; the next call returns
         ``None``.
         """
-        return self._found.pop(key, None)
+        return self._arrived.pop(key, None)
 
-    def note(self, key: str, payer: bytes, at: float, seconds: float, response: Struct) -> None:
+    def note(self, key: str, payer: bytes, received_at: float, seconds: float, response: Struct) -> None:
         """Append a response to the file, before anything else is done with it."""
         self._uncommitted += 1
-        body = _encoder.encode((key, payer, at, seconds, response))
+        body = _encoder.encode((key, payer, received_at, seconds, response))
         # If this cannot be written, either the commit that follows fails too, or the commit alone is enough.
         with contextlib.suppress(OSError):
             if self._file is None:
@@ -154,17 +154,17 @@ class Arrivals:
                 self._path.unlink(missing_ok=True)
 
 
-def copy_arrivals(home: Path, place: str, store: Store) -> None:
+def copy_arrivals(home: Path, location: str, store: Store) -> None:
     """Copy the responses that processes have left next to a store (in the folder `home`, and named by `place`) to
     another one.
 
     Raises:
         UserError: there are some, and they cannot be copied.
     """
-    folder = Arrivals(home, place)._folder
+    folder = Arrivals(home, location)._folder
     try:
         if folder.is_dir():
-            shutil.copytree(folder, Arrivals(store.home, store.place)._folder)
+            shutil.copytree(folder, Arrivals(store.home, store.location)._folder)
     except OSError as error:
         raise UserError(f"Cannot copy the answers in {folder}: {error}.") from error
 
@@ -182,7 +182,7 @@ def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:
     content = b"".join(len(body).to_bytes(_SIZE, "big") + body for body in bodies)
     if not content:
         return
-    folder = Arrivals(store.home, store.place)._folder
+    folder = Arrivals(store.home, store.location)._folder
     path = folder / f"0-{b'file'.hex()}-{hashlib.sha256(content).hexdigest()[:16]}@{_host()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -252,11 +252,11 @@ class StoreJournal:
         """True if the reading connection is lost, and not opened again yet."""
         self._reconnecting = asyncio.Lock()
         self._lookup = ("", False)
-        self._arrivals = Arrivals(store.home, store.place)
+        self._arrivals = Arrivals(store.home, store.location)
         self.collect()
         self._interrupted_payers = self._recalled_payers()
         """Payers whose work may have been interrupted under `fresh`."""
-        self.made = 0
+        self.calls_made = 0
         """Number of model calls that were made."""
         self.reused = 0
         """Number of model calls that were answered from the journal."""
@@ -339,7 +339,7 @@ class StoreJournal:
         # The exception is taken here, because the attempt's own row fails with the same error.
         commit.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def drawn(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
+    async def recorded_values(self, entry: Entry, kind: type[T]) -> tuple[T, bytes, float] | None:
         """Return the recorded values of clock and chance under a key, their payer and time; ``None`` if nothing is
         recorded.
         """
@@ -404,7 +404,7 @@ class StoreJournal:
         started_at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
-        self.made += entry.kind == "model"  # also if no task waits for its commit any more
+        self.calls_made += entry.kind == "model"  # also if no task waits for its commit any more
         self.searches += entry.kind != "model"
 
         def _prepare() -> list[Row]:

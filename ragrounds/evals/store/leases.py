@@ -149,11 +149,11 @@ class Lease:
         write(self._engine, lambda connection: connection.execute(statement, values))
 
 
-def is_stale(held: sa.Row[tuple[object, ...]]) -> bool:
+def is_stale(lease: sa.Row[tuple[object, ...]]) -> bool:
     """Return True if the owner of a lease was a process of this machine that has ended. Owners on other machines are
     unknown.
     """
-    return held.machine == this_machine() and not Process(held.pid, held.started).alive
+    return lease.machine == this_machine() and not Process(lease.pid, lease.started).alive
 
 
 def worker(engine: sa.Engine, run: str) -> str:

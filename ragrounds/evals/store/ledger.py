@@ -70,7 +70,7 @@ class Ledger(Struct, frozen=True, kw_only=True):
 
 
 def ledger(
-    store: Store, runs: Sequence[Run], by: Sequence[LedgerKey] = LEDGER_KEYS[1:], *, arenas: bool = False
+    store: Store, runs: Sequence[Run], group_keys: Sequence[LedgerKey] = LEDGER_KEYS[1:], *, arenas: bool = False
 ) -> Ledger:
     """Return the cost of some runs, and of judging their answers; with `arenas` also of all arenas of the store.
 
@@ -79,20 +79,20 @@ def ledger(
     Raises:
         UserError: `by` names something twice.
     """
-    if len(set(by)) < len(by):
-        raise UserError(f"The ledger cannot be split by the same twice: {', '.join(by)}.")
+    if len(set(group_keys)) < len(group_keys):
+        raise UserError(f"The ledger cannot be split by the same twice: {', '.join(group_keys)}.")
     sums: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     total = Counter[str]()
     for owner_id, call in itertools.chain(*(_calls(store, run) for run in runs), _arenas(store) if arenas else ()):
         names_of_call = {"run": owner_id, "role": call.role, "node": call.node, "model": call.actor}
         figures = _figures(call)
-        for counter in (sums[tuple(names_of_call[key] for key in by)], total):
+        for counter in (sums[tuple(names_of_call[key] for key in group_keys)], total):
             counter.update(figures)
-    lines = [_line(figures, **dict(zip(by, names, strict=True))) for names, figures in sums.items()]
+    lines = [_line(figures, **dict(zip(group_keys, names, strict=True))) for names, figures in sums.items()]
     lines.sort(
         key=lambda line: (-line.known, -line.model_calls, -line.searches, line.run, line.role, line.node, line.model)
     )
-    return Ledger(by=tuple(by), lines=tuple(lines), total=_line(total))
+    return Ledger(by=tuple(group_keys), lines=tuple(lines), total=_line(total))
 
 
 class Unfinished(Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ class _Plan(msgspec.Struct, frozen=True):
     floats: tuple[str, ...]
     of_row: attrgetter[Any]
     """Getter of the short columns and the checksum of a row that was read, as a tuple."""
-    given: itemgetter[Any]
+    new_values: itemgetter[Any]
     """Getter of the same values of a row that is to be written."""
 
 
@@ -44,7 +44,7 @@ def _plan(table: sa.Table) -> _Plan:
         long=tuple(column.name for column in summed if column.name in _LONG),
         floats=tuple(column.name for column in summed if isinstance(column.type, sa.Float)),
         of_row=attrgetter(*short, CHECKSUM),
-        given=itemgetter(*short, CHECKSUM),
+        new_values=itemgetter(*short, CHECKSUM),
     )
 
 
@@ -63,7 +63,7 @@ def summed(table: sa.Table, row: Mapping[str, Any]) -> dict[str, Any]:
     for name in plan.long:
         long = zlib.crc32(written_row[name], long)
     written_row[CHECKSUM] = first_half = long.to_bytes(_HALF, "big")
-    written_row[CHECKSUM] = first_half + zlib.crc32(_encode(plan.given(written_row))).to_bytes(_HALF, "big")
+    written_row[CHECKSUM] = first_half + zlib.crc32(_encode(plan.new_values(written_row))).to_bytes(_HALF, "big")
     return written_row
 
 

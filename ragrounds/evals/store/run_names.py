@@ -75,9 +75,9 @@ def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, i
     return {row[0]: row[1] for row in connection.execute(counted)}
 
 
-def is_complete(run: Run, made: Mapping[str, int]) -> bool:
+def is_complete(run: Run, attempts_made: Mapping[str, int]) -> bool:
     """Return True if every attempt of a run has been made."""
-    return made.get(run.id, 0) >= run.count * run.epochs
+    return attempts_made.get(run.id, 0) >= run.count * run.epochs
 
 
 def fitting_runs(
@@ -103,7 +103,7 @@ def fitting_runs(
 
 
 def find_runs(
-    references: Sequence[str], runs: Sequence[Run], place: str, names: Mapping[str, str] | None = None
+    references: Sequence[str], runs: Sequence[Run], location: str, names: Mapping[str, str] | None = None
 ) -> list[list[Run]]:
     """Return, for each of some references, the runs of a store that it may mean, oldest first.
 
@@ -120,7 +120,7 @@ def find_runs(
     for reference, fitting in zip(references, matches, strict=True):
         if not fitting:
             near = nearest(reference, [name for run in runs for name in (run.id, run.agent)])
-            raise UserError(f"There is no run {reference!r} in {place}.{near} See `ragrounds runs ls`.")
+            raise UserError(f"There is no run {reference!r} in {location}.{near} See `ragrounds runs ls`.")
         agents = list(dict.fromkeys(quote(run.agent) for run in reversed(fitting)))
         if len(agents) > 1 and all(run.id.startswith(reference) for run in fitting):
             more = f" (of {len(agents)}: `ragrounds runs ls` has all)" if len(agents) > _NAMED else ""
@@ -149,7 +149,7 @@ def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[st
     raise UserError(f"{where} {reference!r} matches none of the runs shown ({listed}).{near}")
 
 
-def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:
+def best_fitting(fitting: Sequence[Sequence[Run]], attempts_made: Mapping[str, int]) -> list[Run]:
     """Return the run that each of some names means, if they are given together.
 
     If all names have runs on one set of questions, these are meant. Of several sets it is the one on which most of the
@@ -162,7 +162,10 @@ def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> l
     """
 
     def best(candidates: Iterable[Run]) -> Run:
-        return max(reversed(list(candidates)), key=lambda run: (is_complete(run, made), made.get(run.id, 0) > 0))
+        return max(
+            reversed(list(candidates)),
+            key=lambda run: (is_complete(run, attempts_made), attempts_made.get(run.id, 0) > 0),
+        )
 
     shared = set.intersection(*({run.questions for run in candidates} for candidates in fitting)) if fitting else set()
     picks = [
@@ -171,19 +174,21 @@ def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> l
     ]
     if not picks:
         return [best(candidates) for candidates in fitting]
-    return max(picks, key=lambda runs: (sum(is_complete(run, made) for run in runs), max(run.created for run in runs)))
+    return max(
+        picks, key=lambda runs: (sum(is_complete(run, attempts_made) for run in runs), max(run.created for run in runs))
+    )
 
 
-def chosen_line(reference: str, run: Run, fitting: Sequence[Run], made: Mapping[str, int]) -> str:
+def chosen_line(reference: str, run: Run, fitting: Sequence[Run], attempts_made: Mapping[str, int]) -> str:
     """Describe the run that a name was taken for, in one line."""
-    n_attempts, done = run.count * run.epochs, made.get(run.id, 0)
+    n_attempts, done = run.count * run.epochs, attempts_made.get(run.id, 0)
     done_words = f"{n_attempts:,}" if done == n_attempts else f"{done:,}/{n_attempts:,}"
     newer = fitting[[other.id for other in fitting].index(run.id) + 1 :]
-    complete = is_complete(run, made)
+    complete = is_complete(run, attempts_made)
     choice = "the newest complete one" if complete else "the newest"
     if not newer:
         which = f"the newest of {len(fitting):,} runs"
-    elif complete and not any(is_complete(other, made) for other in newer):
+    elif complete and not any(is_complete(other, attempts_made) for other in newer):
         which = f"{choice} of {len(fitting):,} runs"
     else:
         which = f"of {len(fitting):,} runs {choice} on the same questions as the others"

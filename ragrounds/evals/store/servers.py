@@ -13,7 +13,7 @@ from ragrounds.base.records import Run
 from ragrounds.base.specs import parse
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.database import SAVE, shown, upsert, writing
+from ragrounds.evals.store.database import SAVE, store_location, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
@@ -95,7 +95,8 @@ def adopt_servers(engine: sa.Engine, runs: Iterable[Run], *, check: bool) -> Non
                 keep_server(engine, server, mark, facts)
             if stored is not None and (names := differing(stored.facts, facts)):
                 raise UserError(
-                    f"The run {run.id} was answered by another server than {shown(engine)} knows as {server}: it "
+                    f"The run {run.id} was answered by another server than {store_location(engine)} knows as "
+                    f"{server}: it "
                     f"reported {described(facts, names)}, the known one {described(stored.facts, names)}. Recorded "
                     "calls of the two would mix, so nothing was written. Keep the run in a separate store."
                 )

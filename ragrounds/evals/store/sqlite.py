@@ -111,15 +111,15 @@ class Sqlite:
             connection.exec_driver_sql("VACUUM")
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
+    def faults(self, engine: sa.Engine, limit: int) -> Iterator[tuple[str, str, str]]:
         with engine.connect() as connection:
-            for (text,) in connection.exec_driver_sql(f"PRAGMA integrity_check({most})"):
+            for (text,) in connection.exec_driver_sql(f"PRAGMA integrity_check({limit})"):
                 if text != "ok":
                     yield "database", "integrity_check", text
             for table, *_, other, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
                 yield "reference", table, f"a row refers to a missing one of {other}"
 
-    def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
+    def reconnect(self, engine: sa.Engine, location: str, seconds: float, say: Say) -> Callable[[], None]:
         return lambda: None
 
 

@@ -41,8 +41,8 @@ from ragrounds.evals.store.database import (
     insert_new,
     lost,
     open_engine,
-    shown,
     snapshot,
+    store_location,
     stream,
     upsert,
     write,
@@ -82,7 +82,7 @@ class Store:
         self.home = home
         self.engine = open_engine(home, url)
         self._say = say
-        self._stop_waiting = dialect_of(self.engine).reconnect(self.engine, self.place, timeout, say)
+        self._stop_waiting = dialect_of(self.engine).reconnect(self.engine, self.location, timeout, say)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
@@ -96,14 +96,14 @@ class Store:
         self.close()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Location of the store for messages: a file's path, or a URL without its password."""
-        return shown(self.engine)
+        return store_location(self.engine)
 
     @property
     def writable(self) -> bool:
         """True if the store can be written; this user may only be allowed to read the file."""
-        return self.engine.dialect.name != "sqlite" or is_writable(Path(self.place))
+        return self.engine.dialect.name != "sqlite" or is_writable(Path(self.location))
 
     @property
     def writer(self) -> Writer:
@@ -210,9 +210,9 @@ class Store:
         Raises:
             UserError: none, or runs of several agents whose ids begin like this.
         """
-        return self.named([reference], newest=newest)[0]
+        return self.select_runs([reference], newest=newest)[0]
 
-    def named(
+    def select_runs(
         self, references: Iterable[str], *, newest: bool = False, suits: Callable[[Store, Run], bool] | None = None
     ) -> list[Run]:
         """Return runs as :meth:`run` selects each. Names that are given together select runs on the same questions, if
@@ -224,7 +224,7 @@ class Store:
         """
         names = list(references)
         all_runs = [run for run in self.runs(counterfactuals=True) if run.origin != "counterfactual" or run.id in names]
-        fitting = find_runs(names, all_runs, self.place, kept_names(self.engine))
+        fitting = find_runs(names, all_runs, self.location, kept_names(self.engine))
         if all(len(matches) == 1 for matches in fitting):
             return [matches[0] for matches in fitting]
         if suits is not None:
@@ -258,13 +258,13 @@ class Store:
             self._questions = (run.questions, items)
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
-    def questions_named(self, run: Run, wanted: str) -> list[StoredQuestion]:
+    def questions_named(self, run: Run, question_id: str) -> list[StoredQuestion]:
         """Return the questions of a run with this id, or whose id is this after the name of the dataset."""
         table = schema.questions
-        fits = (table.c.question_id == wanted) | table.c.question_id.endswith(f"/{wanted}", autoescape=True)
+        fits = (table.c.question_id == question_id) | table.c.question_id.endswith(f"/{question_id}", autoescape=True)
         rows = self._read(sa.select(table.c.question_id, table.c.body).where(table.c.set == run.questions, fits)).all()
         # LIKE ignores case and also matches an id with more slashes, so the exact comparison is made here.
-        fitting = [row.body for row in rows if wanted in (row.question_id, row.question_id.rpartition("/")[2])]
+        fitting = [row.body for row in rows if question_id in (row.question_id, row.question_id.rpartition("/")[2])]
         return [msgspec.msgpack.decode(decompress(body), type=StoredQuestion) for body in fitting]
 
     def add_rows(self, rows: Iterable[Row]) -> None:
@@ -470,7 +470,7 @@ class Store:
         """
         number = self._read(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
         if number is None:
-            raise UserError(f"The run {run.id} is not in {self.place} (any more).")
+            raise UserError(f"The run {run.id} is not in {self.location} (any more).")
         return int(number)
 
     def _read(self, statement: sa.Executable) -> sa.CursorResult[Any]:

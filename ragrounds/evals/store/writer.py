@@ -60,12 +60,12 @@ def _key(table: sa.Table) -> itemgetter[Any]:
 
 
 class _Request:
-    __slots__ = ("done", "error", "known", "loop", "prepare")
+    __slots__ = ("done", "error", "loop", "prepare", "was_recorded")
 
     def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[bool]) -> None:
         self.prepare, self.loop, self.done = prepare, loop, done
         self.error: Exception | None = None
-        self.known = False
+        self.was_recorded = False
 
 
 class Writer:
@@ -154,7 +154,7 @@ class Writer:
             self._broken = writing_failed(self._engine, error)
         # Callers are notified only after the commit, so that a result that is used is on the disk.
         for request in batch:
-            request.known = was_recorded
+            request.was_recorded = was_recorded
             request.error = self._broken or request.error
         _report(batch)
         return ended
@@ -253,6 +253,6 @@ def _settle(items: list[_Request]) -> None:
         if item.done.done():
             continue
         if item.error is None:
-            item.done.set_result(item.known)
+            item.done.set_result(item.was_recorded)
         else:
             item.done.set_exception(item.error)

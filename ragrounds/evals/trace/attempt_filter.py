@@ -42,9 +42,9 @@ _DEEPEST = 8
 class FilterError(UserError):
     """An expression that cannot be understood. `at` and `length` locate the characters that are meant."""
 
-    def __init__(self, message: str, at: int = 0, length: int = 0) -> None:
+    def __init__(self, message: str, position: int = 0, length: int = 0) -> None:
         super().__init__(message)
-        self.at, self.length = at, length
+        self.position, self.length = position, length
 
 
 class AllOf(Struct, frozen=True, tag=True):
@@ -87,7 +87,7 @@ class ValueTest(Struct, frozen=True, tag=True):
     field: str
     value: str
     exactly: bool = False
-    at: int = 0
+    position: int = 0
 
 
 class TextTest(Struct, frozen=True, tag=True):
@@ -95,7 +95,7 @@ class TextTest(Struct, frozen=True, tag=True):
 
     text: str
     fields: tuple[str, ...] = ()
-    at: int = 0
+    position: int = 0
 
 
 Test = FlagTest | NumberTest | ValueTest | TextTest
@@ -103,16 +103,16 @@ Wanted = AllOf | AnyOf | Unless | Test
 """Expression as plain records, which can be written as JSON and read again."""
 
 
-def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
+def single_conditions(expression: Wanted | None) -> Iterator[Test]:
     """Yield the single conditions of an expression."""
-    match wanted:
+    match expression:
         case AllOf(parts) | AnyOf(parts):
             for part in parts:
                 yield from single_conditions(part)
         case Unless(part):
             yield from single_conditions(part)
         case FlagTest() | NumberTest() | ValueTest() | TextTest():
-            yield wanted
+            yield expression
 
 
 def parse(text: str) -> Wanted | None:
@@ -123,7 +123,7 @@ def parse(text: str) -> Wanted | None:
     """
     if len(text) > LONGEST:
         raise FilterError(f"The filter has {len(text):,} characters; at most {LONGEST:,} can be read.", LONGEST)
-    return _Parser(text).whole()
+    return _Parser(text).parse()
 
 
 def quoted(value: str) -> str:
@@ -184,7 +184,7 @@ def _needs_brackets(expression: str) -> bool:
 class _Token(Struct, frozen=True):
     kind: Literal["bracket", "quoted", "sign", "word", "end"]
     text: str
-    at: int
+    position: int
 
     @property
     def plain(self) -> str:
@@ -196,19 +196,19 @@ class _Parser:
     """Parser of an expression, from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.given = text.replace("\0", "\ufffd")
-        self.text = self.given.translate(_WIDE)
-        self.place = 0
+        self.source_text = text.replace("\0", "\ufffd")
+        self.text = self.source_text.translate(_WIDE)
+        self.position = 0
         self.depth = 0
 
-    def whole(self) -> Wanted | None:
+    def parse(self) -> Wanted | None:
         """Parse the whole expression."""
         if self._peek().kind == "end":
             return None
         expression = self._either()
         rest = self._peek()
         if rest.kind != "end":
-            raise FilterError(f"There is no ( for the ) at {rest.at + 1}.", rest.at, 1)
+            raise FilterError(f"There is no ( for the ) at {rest.position + 1}.", rest.position, 1)
         return expression
 
     def _either(self) -> Wanted:
@@ -229,7 +229,7 @@ class _Parser:
             part, last = self.single(), parts[-1]
             if isinstance(part, TextTest) and isinstance(last, TextTest) and part.fields == last.fields == ():
                 # Adjacent words without a field are one search.
-                parts[-1] = TextTest(f"{last.text} {part.text}", (), last.at)
+                parts[-1] = TextTest(f"{last.text} {part.text}", (), last.position)
             else:
                 parts.append(part)
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
@@ -249,24 +249,24 @@ class _Parser:
         if token.text == "(" and token.kind == "bracket":
             return self._bracketed(token)
         if token.kind == "quoted":
-            return TextTest(_as_phrase(token), (), token.at)
+            return TextTest(_as_phrase(token), (), token.position)
         if token.kind == "word" and token.plain not in _CONNECTING and token.text != "!":
             return self._word(token)
         if token.kind == "end":
-            raise FilterError("A condition is missing at the end: wrong, hops>3, agent:direct …", token.at, 1)
+            raise FilterError("A condition is missing at the end: wrong, hops>3, agent:direct …", token.position, 1)
         raise FilterError(
-            f"{token.text!r} at {token.at + 1} needs a condition before it: wrong, hops>3, agent:direct …",
-            token.at,
+            f"{token.text!r} at {token.position + 1} needs a condition before it: wrong, hops>3, agent:direct …",
+            token.position,
             len(token.text),
         )
 
     def _bracketed(self, opened: _Token) -> Wanted:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise FilterError(f"More than {_DEEPEST} brackets in brackets.", opened.at, 1)
+            raise FilterError(f"More than {_DEEPEST} brackets in brackets.", opened.position, 1)
         expression = self._either()
         if self._take().text != ")":
-            raise FilterError(f"The ( at {opened.at + 1} has no ).", opened.at, 1)
+            raise FilterError(f"The ( at {opened.position + 1} has no ).", opened.position, 1)
         self.depth -= 1
         return expression
 
@@ -280,12 +280,12 @@ class _Parser:
                 raise FilterError(
                     f"There is no field {token.text!r}.{nearest(name, [*BY_NAME, *ALIASES])} "
                     f'Put a text that contains a sign in quotes: "{token.text}{ahead.text}…".',
-                    token.at,
+                    token.position,
                     len(token.text),
                 )
             return self._compared(field, token, self._take())
         if field is None:
-            return TextTest(token.text, (), token.at)
+            return TextTest(token.text, (), token.position)
         return self._alone(field, token)
 
     def _alone(self, field: FilterField, token: _Token) -> Wanted:
@@ -298,18 +298,18 @@ class _Parser:
         raise FilterError(
             f"{token.text!r} needs something to compare with: {field.example}. "
             f'The word itself as text: "{token.text}".',
-            token.at,
+            token.position,
             len(token.text),
         )
 
     def _compared(self, field: FilterField, token: _Token, sign: _Token) -> Wanted:
         start, value = self._value(field, sign)
         if field.kind == "flag":
-            raise FilterError(f"{field.name!r} takes no value: leave {sign.text!r} out.", sign.at, len(sign.text))
+            raise FilterError(f"{field.name!r} takes no value: leave {sign.text!r} out.", sign.position, len(sign.text))
         if field.kind == "number":
             return self._number(field, sign, value)
         if sign.text not in (":", "=", "==", "!="):
-            raise FilterError(f"{field.name!r} is no number: {field.example}.", sign.at, len(sign.text))
+            raise FilterError(f"{field.name!r} is no number: {field.example}.", sign.position, len(sign.text))
         if field.kind == "text":
             fields = () if field.name == "text" else (TEXTS.get(field.name, field.name),)
             test: Wanted = TextTest(_as_phrase(value), fields, start)
@@ -328,7 +328,7 @@ class _Parser:
         if figure is None:
             raise FilterError(
                 f"{field.name}{sign.text}{text}: expected {how_written(field.unit)}, as in {field.example}.",
-                value.at,
+                value.position,
                 len(value.text),
             )
         return NumberTest(field.name, comparison, figure)
@@ -345,12 +345,12 @@ class _Parser:
         elif replacement := _GOLD.get(f"gold {words}"):
             condition = _Parser(replacement).single()
         elif field is not None and not every:
-            raise FilterError(f"gold {ahead.text} needs a number: {field.example}.", ahead.at, len(ahead.text))
+            raise FilterError(f"gold {ahead.text} needs a number: {field.example}.", ahead.position, len(ahead.text))
         else:
             raise FilterError(
                 "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
                 'As text: "gold".',
-                token.at,
+                token.position,
                 len(token.text),
             )
         return Unless(condition) if opposite else condition
@@ -359,21 +359,21 @@ class _Parser:
         return self._peek().plain == word and bool(self._take())
 
     def _value(self, field: FilterField, sign: _Token) -> tuple[int, _Token]:
-        match = _VALUE.match(self.text, self.place)
+        match = _VALUE.match(self.text, self.position)
         if match is None:
-            raise FilterError(f"{field.name}{sign.text} needs a value: {field.example}.", sign.at, len(sign.text))
+            raise FilterError(f"{field.name}{sign.text} needs a value: {field.example}.", sign.position, len(sign.text))
         token = self._token(match)
-        self.place = match.end()
-        return token.at, token
+        self.position = match.end()
+        return token.position, token
 
     def _peek(self) -> _Token:
-        match = _TOKEN.match(self.text, self.place)
+        match = _TOKEN.match(self.text, self.position)
         return _Token("end", "", len(self.text)) if match is None else self._token(match)
 
     def _take(self) -> _Token:
         token = self._peek()
-        if match := _TOKEN.match(self.text, self.place):
-            self.place = match.end()
+        if match := _TOKEN.match(self.text, self.position):
+            self.position = match.end()
         return token
 
     def _token(self, match: re.Match[str]) -> _Token:
@@ -381,7 +381,7 @@ class _Parser:
         if kind == "quoted":
             if not (match["closed"] or match["ended"]):
                 raise FilterError(f"The quote at {start + 1} is not closed.", start, 1)
-            return _Token("quoted", self.given[start:end], start)  # quoted text is kept as it was typed
+            return _Token("quoted", self.source_text[start:end], start)  # quoted text is kept as it was typed
         return _Token(_KINDS[kind], self.text[start:end], start)
 
 
@@ -412,14 +412,16 @@ def _known_value(field: FilterField, value: str, position: int) -> str:
     return plain
 
 
-def no_such(field: str, test: ValueTest, known: Sequence[str]) -> FilterError:
+def no_such(field: str, test: ValueTest, existing_names: Sequence[str]) -> FilterError:
     """Return the error for a name that nothing has; `known` are the existing names."""
-    listed = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
-    candidates = [name.partition("[")[0] for name in known] if "[" not in test.value else known
-    known_names = f" There are: {listed}." if known else f" No {field} is known here."
+    listed = ", ".join(existing_names[:_SHOWN]) + (
+        f" and {len(existing_names) - _SHOWN} more" if len(existing_names) > _SHOWN else ""
+    )
+    candidates = [name.partition("[")[0] for name in existing_names] if "[" not in test.value else existing_names
+    known_names = f" There are: {listed}." if existing_names else f" No {field} is known here."
     return FilterError(
         f"No {field} is called or holds {test.value!r}.{nearest(test.value, candidates)}{known_names}",
-        test.at,
+        test.position,
         len(test.value),
     )
 

@@ -61,7 +61,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     """Number of the hop that it points to, from 1."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Return the cause as every screen shows it: ``likely never found: gold was never found (2 searches, 9
         different passages)``.
 

@@ -31,7 +31,7 @@ class AttemptReader:
         self._texts: dict[bytes, str] = {}
 
     def read(
-        self, connection: sa.Connection, run: Run, number: int, places: Sequence[Place], known: Container[str] = ()
+        self, connection: sa.Connection, run: Run, number: int, keys: Sequence[Place], known: Container[str] = ()
     ) -> dict[Place, tuple[Attempt, tuple[TracedCall, ...]]]:
         """Read attempts of a run with their calls, by question id and epoch.
 
@@ -39,7 +39,7 @@ class AttemptReader:
         --store`` names them. Calls whose keys are in `known` come without request and reply.
         """
         self._connection = connection
-        attempts = self._attempts(run, number, set(places))
+        attempts = self._attempts(run, number, set(keys))
         all_calls = [call for attempt in attempts.values() for call in calls(attempt.events)]
         traced_unknown = iter(traced_calls(self, [call for call in all_calls if call.key not in known]))
         traced = iter(TracedCall(call) if call.key in known else next(traced_unknown) for call in all_calls)

@@ -192,13 +192,13 @@ _OF_RUN: dict[str, Callable[[Run], str]] = {
 }
 
 
-def chosen_names(test: ValueTest, known: Iterable[str]) -> frozenset[str]:
+def chosen_names(test: ValueTest, known_names: Iterable[str]) -> frozenset[str]:
     """Return the names that are meant: the exact match, or else all names that contain the value; * matches anything.
 
     Raises:
         FilterError: none matches.
     """
-    names, value = list(dict.fromkeys(known)), test.value.casefold()
+    names, value = list(dict.fromkeys(known_names)), test.value.casefold()
     matches = [name for name in names if name.casefold() == value]
     if not matches and not test.exactly:
         parts = value.split("*")
@@ -250,7 +250,7 @@ class RunRows:
         scorers: Sequence[str],
         names: RowNames,
         texts: TextSearch,
-        others: Sequence[str] = (),
+        other_names: Sequence[str] = (),
     ) -> None:
         self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts
         self._set, self._epochs = questions, epochs
@@ -263,11 +263,11 @@ class RunRows:
             sa.literal_column("0") if self._epochs_table is None else self._epochs_table.c.epoch
         )
         self._scores = [(scorer, _S.alias()) for scorer in scorers]
-        self._other_scorers = tuple(others)
+        self._other_scorers = tuple(other_names)
         self._joined: set[str] = set()
 
     @property
-    def place(self) -> sa.ColumnElement[int]:
+    def index_of(self) -> sa.ColumnElement[int]:
         """Return a row's index in the run, from 0."""
         return _Q.c.position if self._epochs == 1 else _Q.c.position * self._epochs + self.epoch
 
@@ -306,9 +306,9 @@ class RunRows:
             else_=sa.func.coalesce(self.of_score("answer_status"), "answered"),
         )
 
-    def fits(self, wanted: Wanted | None) -> Where:
+    def fits(self, expression: Wanted | None) -> Where:
         """Return the condition that a row satisfies an expression; without an expression all rows do."""
-        match wanted:
+        match expression:
             case None:
                 return sa.true()
             case AllOf(parts):
@@ -326,9 +326,9 @@ class RunRows:
                 compared: Where = _COMPARED[comparison](self.number(field), value)
                 return compared
             case ValueTest():
-                return self.named(wanted)
+                return self.matches_name(expression)
             case TextTest():
-                return self.text(wanted)
+                return self.text(expression)
 
     def flag(self, name: str) -> Where:
         """Return the condition that a flag is set; it is never NULL."""
@@ -354,7 +354,7 @@ class RunRows:
         self._joined.add("facts" if _F in _tables(column) else "attempts")
         return sa.type_coerce(column, sa.Float)
 
-    def named(self, test: ValueTest) -> Where:
+    def matches_name(self, test: ValueTest) -> Where:
         """Return the condition that a name matches."""
         value = test.value
         if test.field in ("agent", "run", "benchmark"):

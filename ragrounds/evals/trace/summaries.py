@@ -206,7 +206,7 @@ class Pages:
                 if isinstance(fits, sa.False_):
                     continue
                 key = self._sort_key(rows, number, sort)
-                statement = rows.select(rows.place, *([] if key is None else [key])).where(fits)
+                statement = rows.select(rows.index_of, *([] if key is None else [key])).where(fits)
                 start = self._starts[number]
                 if key is None:
                     ordered = statement.order_by(*rows.in_order())

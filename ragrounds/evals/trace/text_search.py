@@ -92,7 +92,7 @@ class TextSearch:
         }
 
     def search(
-        self, number: int, tests: Sequence[TextTest], places: Mapping[Place, _Version], report: Callable[[int], None]
+        self, number: int, tests: Sequence[TextTest], versions: Mapping[Place, _Version], report: Callable[[int], None]
     ) -> None:
         """Search attempts of a run, as :meth:`unread` returns them.
 
@@ -109,7 +109,7 @@ class TextSearch:
             self._calls = {call_key: {}}
         hits_by_call = self._calls[call_key]
         with autocommit(self._store.engine) as connection:
-            attempts = _read_texts(connection, run, self._numbers[number], list(places), hits_by_call)
+            attempts = _read_texts(connection, run, self._numbers[number], list(versions), hits_by_call)
             for done, (attempt_key, attempt_texts, calls) in enumerate(attempts, 1):
                 hits = [_terms_in(attempt_texts, terms, fields) for terms, fields, _ in searches]
                 for key, texts in calls:
@@ -120,8 +120,8 @@ class TextSearch:
                         hits_by_call[key] = call_hits
                     hits = [so_far | more for so_far, more in zip(hits, call_hits, strict=True)]
                 for terms_found, (terms, _, results) in zip(hits, searches, strict=True):
-                    results[attempt_key] = places[attempt_key], terms_found.issuperset(terms)
-                if done % _BATCH == 0 or done == len(places):
+                    results[attempt_key] = versions[attempt_key], terms_found.issuperset(terms)
+                if done % _BATCH == 0 or done == len(versions):
                     report(done)
 
     def _results_of(self, test: TextTest, number: int) -> dict[Place, tuple[_Version, bool]]:
@@ -132,11 +132,11 @@ class TextSearch:
         return results.setdefault(number, {})
 
 
-def without_texts(wanted: Wanted | None) -> Wanted | None:
+def without_texts(expression: Wanted | None) -> Wanted | None:
     """Return the condition that an attempt must satisfy apart from words in its texts, for the whole expression to
     hold; ``None`` if there is no such condition.
     """
-    match wanted:
+    match expression:
         case None | TextTest():
             return None
         case AllOf(parts):
@@ -146,8 +146,8 @@ def without_texts(wanted: Wanted | None) -> Wanted | None:
             remaining = tuple(rest for part in parts if (rest := without_texts(part)) is not None)
             return AnyOf(remaining) if len(remaining) == len(parts) else None
         case Unless(part):
-            return None if any(isinstance(test, TextTest) for test in single_conditions(part)) else wanted
-    return wanted
+            return None if any(isinstance(test, TextTest) for test in single_conditions(part)) else expression
+    return expression
 
 
 def is_foreign_run(run: Run) -> bool:
@@ -200,7 +200,7 @@ def _terms(test: TextTest) -> tuple[TextTerm, ...]:
     try:
         return terms_of(test.text)
     except TextQueryError as error:
-        raise FilterError(str(error), test.at, len(test.text)) from error
+        raise FilterError(str(error), test.position, len(test.text)) from error
 
 
 def _read_texts(

@@ -212,7 +212,7 @@ def traced_calls(
     for key, (request, response) in packed.items():
         kinds = _KINDS[keyed[key].kind]
         records += [] if request is None else [Packed(request, kinds[0])]
-        records.append(Packed(response, kinds[1], whole=not (brief and kinds[1] is SearchResult)))
+        records.append(Packed(response, kinds[1], with_texts=not (brief and kinds[1] is SearchResult)))
         record_keys += [key] * (len(records) - len(record_keys))
     records_by_key: dict[str, list[object]] = {}
     for key, packed_record, record in zip(record_keys, records, unpack_many(records, store.texts), strict=True):

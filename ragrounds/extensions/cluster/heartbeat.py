@@ -61,6 +61,6 @@ async def until_hung(link: WorkerLink, limit: float) -> str:
                     break
                 silent += limit
                 if not _is_working(before, await link.activity(), limit / 2):
-                    return f"did not answer for {silent:g} s{link.place} and was ended"
+                    return f"did not answer for {silent:g} s{link.process_note} and was ended"
         finally:
             beat.cancel()

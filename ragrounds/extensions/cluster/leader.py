@@ -95,7 +95,7 @@ class _Worker:
 
     link: WorkerLink
     items: dict[int, _AssignedItem] = field(default_factory=dict)
-    made: int = 0
+    attempts_made: int = 0
     reused: int = 0
     searches: int = 0
     alive: bool = True
@@ -140,14 +140,14 @@ class Leader:
         runs: ReplayedRuns,
         source: WorkQueue,
         concurrency: int,
-        here: Handover | None = None,
+        local_handover: Handover | None = None,
         *,
         open_links: OpenLinks,
         options: WorkerOptions,
     ) -> None:
         self.workers: list[_Worker] = []
         self.say = options.say
-        self._journal, self._handover, self._open_links = runs.journal, here, open_links
+        self._journal, self._handover, self._open_links = runs.journal, local_handover, open_links
         planned_runs = runs.planned_runs
         self._setup = WorkerSetup(
             recipe=options.recipe,
@@ -267,8 +267,8 @@ class Leader:
         match message:
             case WorkRequest():
                 self._asking.append(worker)
-                if self._handover is not None and not self._handover.given:
-                    self._handover.given = True
+                if self._handover is not None and not self._handover.handed_over:
+                    self._handover.handed_over = True
                     traffic.set_share(self._shares()[0].share)
                 self.hand_out()
             case AttemptReport():

@@ -133,7 +133,7 @@ class WorkerLink(Protocol):
         """Return the worker's next frame; ``None`` if it has ended, or is lost."""
 
     @property
-    def place(self) -> str:
+    def process_note(self) -> str:
         """Worker's process and its state, in parentheses after a space; empty if unknown."""
 
     async def beat(self) -> None:

@@ -130,7 +130,7 @@ class RayLink:
         return self._frames.popleft()
 
     @property
-    def place(self) -> str:
+    def process_note(self) -> str:
         """Process of the worker on its node, as `` (process 1234)``."""
         return f" (process {self._process.pid})" if self._process else ""
 
@@ -174,7 +174,7 @@ class RayLink:
 
 
 async def open_cluster(
-    workers: int | None, concurrency: int, shared_store: bool, held: ExitStack, say: Callable[[str], None]
+    workers: int | None, concurrency: int, shared_store: bool, exit_stack: ExitStack, say: Callable[[str], None]
 ) -> Sequence[RayLink]:
     """Join the cluster, and start one worker on each of its nodes, or `workers` on them in turn.
 
@@ -192,7 +192,7 @@ async def open_cluster(
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    _join(held)
+    _join(exit_stack)
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not nodes:
         raise UserError("The Ray cluster has no node with a processor for workers. Start one: `ray start --address=…`.")

@@ -86,9 +86,9 @@ class _LeaderSource:
         self._assignments: asyncio.Queue[Assignment | None] = asyncio.Queue()
         self._numbers: dict[tuple[str, str, int], int] = {}
 
-    def put(self, given: Assignment | None) -> None:
+    def put(self, assignment: Assignment | None) -> None:
         """Take in an assignment; ``None``: no more will come."""
-        self._assignments.put_nowait(given)
+        self._assignments.put_nowait(assignment)
 
     async def next(self) -> WorkItem | None:
         """Ask the leader for work, and wait for it."""
@@ -119,7 +119,7 @@ class _LeaderSource:
             scores=tuple(storable(score) for score in finished.scores),
             tokens=finished.tokens_made,
             billable=finished.billable,
-            made=self._journal.made,
+            made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
             flows=tuple(flows()),
@@ -196,7 +196,7 @@ def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
         local_identity, planned_identity, card = agent_identity(opened), run.identity, opened.agent.card
-        reads = reads_of_systems(system.card for system in opened.agent.whole)
+        reads = reads_of_systems(system.card for system in opened.agent.with_inner)
         reported_by_leader = (
             {*SEEN_BY_LEADER} - ({"models"} if local_identity["tier"] != "own" else set())
             if is_foreign(card)
@@ -271,7 +271,7 @@ class PipeLink:
                 self._beat.set_result(None)
 
     @property
-    def place(self) -> str:
+    def process_note(self) -> str:
         """Process and its state, as `` (process 1234, which is stopped)``."""
         activity = activity_of(self.pid)
         return f" (process {self.pid}{', which is stopped' if activity and activity.stopped else ''})"

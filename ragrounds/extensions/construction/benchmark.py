@@ -295,7 +295,7 @@ def _fault(id: str, stage: str, fault: Mapping[str, str], detail: str) -> Droppe
 
 
 def missing_product(
-    results: Sequence[ItemResult], asked: QuerySet, corpus: Corpus, settings: SetSettings, depth: int, relevant: str
+    results: Sequence[ItemResult], query_set: QuerySet, corpus: Corpus, settings: SetSettings, depth: int, relevant: str
 ) -> Product:
     """Return the figures of `false-negatives`, and the benchmark with the labels that it missed.
 
@@ -325,7 +325,7 @@ def missing_product(
     if any(any(query.grades.values()) for query in queries):
         missing = estimate_missing(queries, relevant, depth=depth, lost=lost_reasons, seed=settings.item_set.seed)
         figures = {"missing": msgspec.to_builtins(missing), "relevant": relevant}
-        notes = _said(missing, settings.item_set.passed)
+        notes = _sentences(missing, settings.item_set.passed)
     missing_ids = {
         query.query: [
             id for id in query.candidates if id not in query.labelled and (query.grades.get(id) or "-") in relevant
@@ -334,7 +334,7 @@ def missing_product(
     }
     # A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %).
     labels = [FinalLabel(query=query, document=id, relevant=True) for query, ids in missing_ids.items() for id in ids]
-    sheet, agreed, sheet_notes = settings.experts(labels, asked.queries, corpus)
+    sheet, agreed, sheet_notes = settings.experts(labels, query_set.queries, corpus)
     faults = [
         _fault(result.question.id, "grade", fault, f"{fault['passages']} documents: {fault['detail']}")
         for result in kept_items
@@ -345,18 +345,18 @@ def missing_product(
     ]
     files: dict[str, Lines] = {}
     if queries:
-        judgements = {query.query: dict(asked.judgements[query.query]) for query in queries}
+        judgements = {query.query: dict(query_set.judgements[query.query]) for query in queries}
         completed = {id: {**grades, **dict.fromkeys(missing_ids[id], 1)} for id, grades in judgements.items()}
         documents = ((passage.document, passage.title, passage.text) for passage in corpus)
         files = {
-            **beir_files(documents, {id: asked.queries[id] for id in judgements}, completed),
+            **beir_files(documents, {id: query_set.queries[id] for id in judgements}, completed),
             "qrels/original.tsv": qrels_lines(judgements),
             GRADES: json_lines(row for query in queries for row in _graded_rows(query, relevant)),
         }
     return Product(
         benchmark=settings.card(
             "beir",
-            f"{asked.name} with its missing labels",
+            f"{query_set.name} with its missing labels",
             len(queries),
             "The added labels come from one retriever's results: they favour this retriever.",
         ),
@@ -389,7 +389,7 @@ def _graded_rows(query: GradedQuery, relevant: str) -> Iterable[JsonObject]:
             }
 
 
-def _said(missing: MissingLabels, queries: int) -> list[str]:
+def _sentences(missing: MissingLabels, queries: int) -> list[str]:
     """Return the figures as sentences."""
     false_negatives = missing.false_negatives
     notes = [

@@ -27,7 +27,7 @@ from ragrounds.extensions.construction.stages import (
     folded,
     holds_verbatim,
     in_line,
-    kept,
+    keep_item,
 )
 from ragrounds.graphs.state import Graph
 
@@ -224,7 +224,7 @@ async def unchanged(state: CaseState, context: Context) -> Changes:
     )
     if verdict["unchanged"] == "no":
         raise Rejected(ANSWER_CHANGED, reply)
-    return kept(
+    return keep_item(
         question=state["rewritten"],
         answer=state["reply"],
         original=state["asked"],

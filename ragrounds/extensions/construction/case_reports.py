@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.files import broken, read_sheet, shown
+from ragrounds.base.files import broken, quote_value, read_sheet
 from ragrounds.base.records import Gold, Passage, Question
 from ragrounds.base.text import fault
 from ragrounds.evals.benchmarks.benchmark import Item
@@ -174,7 +174,7 @@ def report_items(
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in sampled_ids)
     name = plain_name(reports.name)
     return draw_items(
-        f"case-questions/{name}", items, dropped, of=reports.name, limit=limit, seed=seed, passed=len(passing)
+        f"case-questions/{name}", items, dropped, source=reports.name, limit=limit, seed=seed, passed=len(passing)
     )
 
 
@@ -257,14 +257,14 @@ def _table(path: Path) -> dict[str, ReportFacts]:
                 expected = f"expected id, {', '.join(ReportFacts.__struct_fields__)}"
                 raise broken(
                     path,
-                    f"the column {shown(column)} is unknown; {expected}{_suggestion(column, known_columns)}",
+                    f"the column {quote_value(column)} is unknown; {expected}{_suggestion(column, known_columns)}",
                     "line 1",
                 )
         name = _unbroken(next((str(row[id]) for id in _IDS if row.get(id) not in (None, "")), ""))
         if not name:
             raise broken(path, "it has no id", location)
         if name in facts_by_id:
-            raise broken(path, f"the id {shown(name)} is not unique", location)
+            raise broken(path, f"the id {quote_value(name)} is not unique", location)
         facts_by_id[name] = _facts(row, path, location)
     return facts_by_id
 

@@ -102,7 +102,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def by_frequency(
-    rankings: Mapping[str, Sequence[str]], most: int | None = None, known: Sequence[str] = ()
+    rankings: Mapping[str, Sequence[str]], limit: int | None = None, known_ids: Sequence[str] = ()
 ) -> tuple[Candidate, ...]:
     """Return documents by the number of rankings that contain them, most frequent first.
 
@@ -124,18 +124,18 @@ def by_frequency(
     # Scores are rounded: equal sums must stay equal whatever the order in which the fractions are added.
     scores = {id: round(score, 12) for (_, id), score in reciprocal_rank_fusion(keys, [1.0] * len(keys))}
     ranked = sorted(rankings_by_id, key=lambda id: (-len(rankings_by_id[id]), -scores[id], id))
-    first = list(dict.fromkeys(known))
-    mined = [id for id in ranked if id not in first][:most]
+    first = list(dict.fromkeys(known_ids))
+    mined = [id for id in ranked if id not in first][:limit]
     return tuple(
         Candidate(id=id, times=len(rankings_by_id.get(id, ())), found_by=tuple(rankings_by_id.get(id, ())))
         for id in (*first, *mined)
     )
 
 
-def rankings_of(found: Mapping[str, Sequence[Passage]]) -> dict[str, list[str]]:
+def rankings_of(found_passages: Mapping[str, Sequence[Passage]]) -> dict[str, list[str]]:
     """Return the rankings of a :class:`Committee`: view → passages becomes ``retriever/view`` → ids, best first."""
     rankings: dict[str, list[str]] = {}
-    for view, passages in found.items():
+    for view, passages in found_passages.items():
         for passage in passages:
             rankings.setdefault(f"{passage.retriever}/{view}", []).append(passage.id)
     return rankings

@@ -31,9 +31,9 @@ from ragrounds.extensions.construction.stages import (
     PipelineState,
     Rejected,
     in_line,
-    kept,
+    keep_item,
 )
-from ragrounds.graphs.state import Graph, whole
+from ragrounds.graphs.state import Graph, int_parameter
 from ragrounds.tools.corpora import CorpusSource, passages
 
 PROMPTS = (PROMPT,)
@@ -52,18 +52,18 @@ def build() -> Graph:
 
 
 async def _candidates(state: LabelState, context: Context) -> Changes:
-    hits = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
-    ranked = by_frequency(rankings_of({"query": hits}), whole(context, "candidates", 500))
+    hits = await context.search(Query.from_stem(context.stem), int_parameter(context, "top_k", 500))
+    ranked = by_frequency(rankings_of({"query": hits}), int_parameter(context, "candidates", 500))
     if not ranked:
         raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
     return {"candidates": [candidate.id for candidate in ranked]}
 
 
 async def _label(state: LabelState, context: Context) -> Changes:
-    roles = [f"labelling_{number}" for number in range(1, whole(context, "labellers", 3) + 1)]
+    roles = [f"labelling_{number}" for number in range(1, int_parameter(context, "labellers", 3) + 1)]
     texts = {id: titled(context.passage(id)) for id in state["candidates"]}
-    labelled = await label_passages(context, texts, roles, whole(context, "at_once", 10))
-    return kept(labels=labelled.given, faults=labelled.faults)
+    labelled = await label_passages(context, texts, roles, int_parameter(context, "at_once", 10))
+    return keep_item(labels=labelled.given, faults=labelled.faults)
 
 
 def open_queries(text: str, home: Path, language: str) -> list[Question]:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.files import as_csv, broken, read_sheet, shown
+from ragrounds.base.files import as_csv, broken, quote_value, read_sheet
 from ragrounds.base.text import safe
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement, agreement
 
@@ -103,15 +103,17 @@ def read_ratings(
         item_text = row[ID].strip()
         item_id = item_by_text.get(item_text, "")
         if item_text not in item_by_text:
-            problem = f"there is no item {shown(item_text)} among those to be rated.{nearest(item_text, item_by_text)}"
+            problem = (
+                f"there is no item {quote_value(item_text)} among those to be rated.{nearest(item_text, item_by_text)}"
+            )
             raise broken(path, problem.removesuffix("."), location)
         if item_id in ratings_by_item:
-            raise broken(path, f"the item {shown(item_id)} is in it twice", location)
+            raise broken(path, f"the item {quote_value(item_id)} is in it twice", location)
         ratings_by_item[item_id] = tuple(_rating(row[rater], words, allowed, path, location) for rater in raters)
         if item_id in texts:
             if not row.get(DIGEST, "").strip():
                 raise broken(
-                    path, f"it is unknown what was rated: {shown(item_id)} has nothing under {DIGEST!r}", location
+                    path, f"it is unknown what was rated: {quote_value(item_id)} has nothing under {DIGEST!r}", location
                 )
             if row[DIGEST].strip() != _digest(texts[item_id].values()):
                 changed.append(item_id)
@@ -125,7 +127,7 @@ def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: P
         return None
     rating = words.get(text.casefold())
     if rating is None:
-        raise broken(path, f"the rating {shown(text)} is not one of {', '.join(allowed)}", location)
+        raise broken(path, f"the rating {quote_value(text)} is not one of {', '.join(allowed)}", location)
     return rating
 
 
@@ -174,9 +176,9 @@ class FinalLabel(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(f"{self.query}\n{self.document}".encode()).hexdigest()[:12]
 
 
-def sample_labels(labels: Iterable[FinalLabel], most: int, seed: int) -> tuple[FinalLabel, ...]:
+def sample_labels(labels: Iterable[FinalLabel], limit: int, seed: int) -> tuple[FinalLabel, ...]:
     """Return a random sample of at most `most` labels, in an order that depends on the seed."""
-    return tuple(sorted(labels, key=lambda label: hashlib.sha256(f"{seed}\n{label.item}".encode()).digest())[:most])
+    return tuple(sorted(labels, key=lambda label: hashlib.sha256(f"{seed}\n{label.item}".encode()).digest())[:limit])
 
 
 def sample_lines(
@@ -210,11 +212,13 @@ def reviewed(
     return sheet_files(expert.out, sample_lines(sample, queries, passages, expert.experts), INSTRUCTIONS), None
 
 
-def agreement_note(found: LabelAgreement) -> str:
+def agreement_note(agreement: LabelAgreement) -> str:
     """Return a note on the agreement for the card."""
-    share = found.judge.accuracy
-    kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
-    changed = f" {len(found.changed):,} of their rows have other texts, and are left out." if found.changed else ""
+    share = agreement.judge.accuracy
+    kappa = "not defined" if agreement.judge.kappa is None else f"{agreement.judge.kappa:.3f}"
+    changed = (
+        f" {len(agreement.changed):,} of their rows have other texts, and are left out." if agreement.changed else ""
+    )
     return (
         f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
         f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}.{changed}"

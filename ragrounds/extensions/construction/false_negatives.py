@@ -21,8 +21,8 @@ from ragrounds.extensions.construction.items import INTAKE, Dropped, ItemSet, dr
 from ragrounds.extensions.construction.judged_sets import titled
 from ragrounds.extensions.construction.pipeline import Pipeline
 from ragrounds.extensions.construction.relevance_labels import PROMPT, label_passages
-from ragrounds.extensions.construction.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, kept
-from ragrounds.graphs.state import Graph, whole
+from ragrounds.extensions.construction.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, keep_item
+from ragrounds.graphs.state import Graph, int_parameter
 
 PROMPTS = (PROMPT,)
 
@@ -41,12 +41,12 @@ def build() -> Graph:
 
 async def candidates(state: FalseNegativeState, context: Context) -> Changes:
     """Search until `depth` documents are found, or the results are exhausted."""
-    depth = whole(context, "depth", 50)
-    requested, hits = depth, await context.search(Query.of(context.stem), depth)
+    depth = int_parameter(context, "depth", 50)
+    requested, hits = depth, await context.search(Query.from_stem(context.stem), depth)
     while len({passage.document for passage in hits}) < depth and len(hits) == requested:
         # If the corpus is cut into chunks, several may be of one document.
         requested *= 4
-        hits = await context.search(Query.of(context.stem), requested)
+        hits = await context.search(Query.from_stem(context.stem), requested)
     best: dict[str, str] = {}
     for passage in hits:
         best.setdefault(passage.document, passage.id)
@@ -59,25 +59,25 @@ async def grade(state: FalseNegativeState, context: Context) -> Changes:
     """Grade the documents by a model."""
     passage_by_document = state["found"]
     texts = {document: titled(context.passage(passage)) for document, passage in passage_by_document.items()}
-    labelled = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
+    labelled = await label_passages(context, texts, ["grading"], int_parameter(context, "at_once", 10))
     grades = {document: model_grades[0] for document, model_grades in labelled.given.items()}
-    return kept(candidates=list(passage_by_document), grades=grades, faults=labelled.faults)
+    return keep_item(candidates=list(passage_by_document), grades=grades, faults=labelled.faults)
 
 
-def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, seed: int) -> ItemSet:
+def judged_query_items(query_set: QuerySet, *, language: str, limit: int | None, seed: int) -> ItemSet:
     """Return the queries as items. Their gold are the documents labelled as relevant, which no node of the graph sees.
 
     Raises:
         UserError: no query has a text.
     """
-    items = [_item(query, text, asked, language) for query, text in asked.queries.items() if text.strip()]
+    items = [_item(query, text, query_set, language) for query, text in query_set.queries.items() if text.strip()]
     dropped = [
         Dropped(id=query, stage=INTAKE, reason="it is empty")
-        for query, text in asked.queries.items()
+        for query, text in query_set.queries.items()
         if not text.strip()
     ]
-    name = plain_name(asked.name)
-    return draw_items(f"false-negatives/{name}", items, dropped, of=asked.name, limit=limit, seed=seed)
+    name = plain_name(query_set.name)
+    return draw_items(f"false-negatives/{name}", items, dropped, source=query_set.name, limit=limit, seed=seed)
 
 
 def _item(query: str, text: str, queries: QuerySet, language: str) -> Item:

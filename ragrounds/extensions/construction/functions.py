@@ -170,7 +170,7 @@ def build(
                     )
 
         ended = finish(carry_out())
-        calls_text = number_of(recorded.made, "model call")
+        calls_text = number_of(recorded.calls_made, "model call")
         observer.message(f"{calls_text} made, {recorded.reused:,} answered from the journal.")
         if ended:
             observer.message(f"Ended early: {ended}. The same command resumes.")
@@ -199,7 +199,7 @@ def build(
         following=tuple(command.replace("{out}", quote(str(out))) for command in product.following),
         ended=ended,
         failed=any(result.status == "failed" for result in item_results),
-        made=recorded.made,
+        made=recorded.calls_made,
         reused=recorded.reused,
     )
 

@@ -42,7 +42,7 @@ def draw_items(
     items: Iterable[Item],
     dropped: Iterable[Dropped] = (),
     *,
-    of: str,
+    source: str,
     limit: int | None = None,
     seed: int = 0,
     passed: int | None = None,
@@ -59,8 +59,8 @@ def draw_items(
     if not passing:
         reasons = sorted({f"{drop.reason}" for drop in left_out})
         because = f"; all {len(left_out):,} were dropped ({', '.join(reasons)})" if left_out else ""
-        raise UserError(f"{of}: no items are left{because}.")
-    card = Card(name=name, title=of, task="mixed", source=of, license="not known")
+        raise UserError(f"{source}: no items are left{because}.")
+    card = Card(name=name, title=source, task="mixed", source=source, license="not known")
     benchmark = assemble(name, card, passing)
     if passed is None:
         sample = select(benchmark, limit=limit, seed=seed)

@@ -170,7 +170,7 @@ class Corpus:
         self.version = self._collection.corpus
 
     def __iter__(self) -> Iterator[Passage]:
-        for id, document, title, text in self._collection.store.each():
+        for id, document, title, text in self._collection.store.iterate():
             yield Passage(id=id, document=document, title=title, text=text, corpus=self.version)
 
     def __len__(self) -> int:

@@ -189,7 +189,7 @@ class Batch(Struct, frozen=True):
     texts: tuple[str, ...]
 
     @property
-    def shown(self) -> str:
+    def prompt_text(self) -> str:
         """Part of the prompt with the passages."""
         return "\n\n".join(
             f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(self.names, self.texts, strict=True)
@@ -199,7 +199,7 @@ class Batch(Struct, frozen=True):
 async def _request_labels(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], Rejected | None]:
     """Return one model's labels, or the rejection if it gave none."""
     contract = VerdictForm(batch.names, GRADES)
-    values = {"query": fenced(context.stem.text), "passages": batch.shown, "form": contract.example}
+    values = {"query": fenced(context.stem.text), "passages": batch.prompt_text, "form": contract.example}
     messages = context.prompts.render(PROMPT, context.stem.language, **values)
     try:
         labels, _ = await of_part(verdict_on(context, messages, contract, role=role))

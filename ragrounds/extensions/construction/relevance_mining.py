@@ -50,12 +50,12 @@ from ragrounds.extensions.construction.stages import (
     ask_verdict,
     holds_verbatim,
     in_line,
-    kept,
+    keep_item,
     none_left,
     of_part,
 )
 from ragrounds.graphs.answer_prompts import options_block
-from ragrounds.graphs.state import Graph, whole
+from ragrounds.graphs.state import Graph, int_parameter
 
 PROMPTS = ("choice/direct", "build/open_question", "build/reasoning_path", "build/two_axes")
 STAGES = ("difficulty", "open", "reason", "candidates", "grade")
@@ -91,13 +91,13 @@ def build() -> Graph:
 
 
 async def _difficulty(state: MiningState, context: Context) -> Changes:
-    question, size = context.question, whole(context, "panel", 0, least=0)
+    question, size = context.question, int_parameter(context, "panel", 0, least=0)
     if not question.options or not size:
         return {}
     roles = [f"panel_{number}" for number in range(1, size + 1)]
     predictions = {role: await _predicted(context, question, role) for role in roles}
     right_label = reference_of(question).label
-    verdict = difficulty(predictions, right_label, whole(context, "most_right", 1, least=0))
+    verdict = difficulty(predictions, right_label, int_parameter(context, "most_right", 1, least=0))
     replies_text = ", ".join(f"{role}: {prediction or '-'}" for role, prediction in predictions.items())
     if verdict == "too easy":
         raise Rejected(TOO_EASY, f"{right_label} is right ({replies_text})")
@@ -110,7 +110,7 @@ async def _predicted(context: Context, question: Question, role: str) -> str | N
     values = {"question": question.text, "options": options_block(question.options)}
     messages = context.prompts.render("choice/direct", question.language, **values)
     for _ in range(TRIES):
-        prediction = chosen((await context.ask(messages, role=role)).text, question)
+        prediction = chosen_option((await context.ask(messages, role=role)).text, question)
         if prediction is not None:
             return prediction
         context.note("malformed", f"{role}: no option can be read")
@@ -148,11 +148,11 @@ async def _reason(state: MiningState, context: Context) -> Changes:
 
 
 async def _candidates(state: MiningState, context: Context) -> Changes:
-    depth = whole(context, "top_k", 100)
+    depth = int_parameter(context, "top_k", 100)
     views = {"query": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
     hits_by_view = {view: await context.search(Query(text), depth) for view, text in views.items()}
     known_ids = [passage.id for passage in known_of(context.question)]
-    ranked = by_frequency(rankings_of(hits_by_view), whole(context, "candidates", 100), known_ids)
+    ranked = by_frequency(rankings_of(hits_by_view), int_parameter(context, "candidates", 100), known_ids)
     if not ranked:
         raise Rejected(NOTHING_FOUND, f"for the question {state['query']}")
     return {"candidates": [msgspec.to_builtins(candidate) for candidate in ranked]}
@@ -181,7 +181,7 @@ async def _grade(state: MiningState, context: Context) -> Changes:
         rows.append({**candidate, "known": id in known_passages, **graded[text]})
     if len(faults) == len(graded):
         none_left(faults)
-    return kept(
+    return keep_item(
         query=state["query"],
         answer=state["reference"],
         reasoning=state["reasoning"],
@@ -204,7 +204,7 @@ PanelVerdict = Literal["kept", "too easy", "undecided"]
 """Verdict on a question; ``undecided`` if unreadable replies could make it too easy."""
 
 
-def chosen(text: str, question: Question) -> str | None:
+def chosen_option(text: str, question: Question) -> str | None:
     """Return the option that a reply chooses, by the scorer ``robust``.
 
     Empty if it chooses none explicitly; ``None`` if it cannot be read.

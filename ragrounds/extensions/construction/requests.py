@@ -75,11 +75,11 @@ class _Sets(_Experts, frozen=True, kw_only=True):
         members = list(self.retrievers or ["bm25"])
         return corpus, open_committee(members, self.corpus, settings.home, progress=listener.reading)
 
-    def drawn(
-        self, name: str, found: Sequence[Item], dropped: Sequence[Dropped], of: str, execution: BuildExecution
+    def sample_items(
+        self, name: str, found_items: Sequence[Item], dropped: Sequence[Dropped], source: str, execution: BuildExecution
     ) -> tuple[ItemSet, SetSettings]:
         """Sample the items, and return them with the settings of the sets."""
-        items = draw_items(name, found, dropped, of=of, limit=execution.limit, seed=execution.seed)
+        items = draw_items(name, found_items, dropped, source=source, limit=execution.limit, seed=execution.seed)
         set_settings = SetSettings(
             name=_set_name(execution.out),
             license=self.license,
@@ -191,7 +191,7 @@ class RelevanceMining(_Sets, frozen=True, kw_only=True):
         searched, committee = self.opened(settings, listener)
         found_items, dropped = question_items(loaded, searched)
         name = f"relevance-mining/{loaded.name.replace('/', '-')}"
-        items, set_settings = self.drawn(name, found_items, dropped, self.questions, execution)
+        items, set_settings = self.sample_items(name, found_items, dropped, self.questions, execution)
         listener.message(
             f"{self.questions}: {items.read:,} questions, {len(items.items):,} are worked on; "
             f"{len(searched):,} documents."
@@ -250,7 +250,7 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
         found_items, dropped = query_items(open_queries(self.queries, settings.home, self.language))
         searched, committee = self.opened(settings, listener)
         name = f"consensus-labels/{_source_name(self.queries)}"
-        items, set_settings = self.drawn(name, found_items, dropped, self.queries, execution)
+        items, set_settings = self.sample_items(name, found_items, dropped, self.queries, execution)
         listener.message(
             f"{self.queries}: {items.read:,} queries, {len(items.items):,} are worked on; {len(searched):,} passages."
         )

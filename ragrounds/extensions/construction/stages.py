@@ -59,7 +59,7 @@ class Rejected(Exception):
         self.detail = detail
 
 
-def kept(**product: object) -> dict[str, str]:
+def keep_item(**product: object) -> dict[str, str]:
     """Return the changes of the last stage: the item is kept with this product, whose values must fit JSON."""
     return {"answer": encode(Outcome(kept=True, product=product))}
 
@@ -189,7 +189,7 @@ _FOR_GOOD = ("bad_request", "context_too_long")
 """Kinds of failed calls that fail again however often they are repeated."""
 
 
-async def of_part(asked: Awaitable[Part]) -> Part:
+async def of_part(call: Awaitable[Part]) -> Part:
     """Await a call that concerns one part of an item.
 
     Raises:
@@ -198,7 +198,7 @@ async def of_part(asked: Awaitable[Part]) -> Part:
         CallFailed, AttemptEnded: any other failure ends the item; another run may succeed.
     """
     try:
-        return await asked
+        return await call
     except AttemptEnded as ended:
         if ended.status != "blocked":
             raise
@@ -235,9 +235,9 @@ def folded(text: str) -> str:
     return " ".join(_WORD.findall(normalized("NFKC", text).casefold()))
 
 
-def holds_verbatim(part: str, whole: str) -> bool:
+def holds_verbatim(part: str, text: str) -> bool:
     """Return True if `whole` contains `part` word for word."""
-    folded_part, folded_whole = folded(part), folded(whole)
+    folded_part, folded_whole = folded(part), folded(text)
     if not folded_part:
         return False
     spaced = all(character.isascii() for character in folded_part)

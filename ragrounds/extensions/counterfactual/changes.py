@@ -216,7 +216,7 @@ class Change:
         """Everything that the results of a change depend on: its text, and the text of its file."""
         return {"change": str(self.spec), **({"text": self.template} if self.template else {})}
 
-    def at(self, searches: int) -> tuple[int, int] | None:
+    def changed_range(self, searches: int) -> tuple[int, int] | None:
         """Return the first and last changed search in an attempt that made `searches`; ``None`` if none is changed.
 
         A model can be asked again without any search, from the beginning: 0.
@@ -230,18 +230,20 @@ class Change:
 class AttemptChange:
     """A change in one attempt (contract: :class:`ragrounds.base.contracts.Intervention`)."""
 
-    def __init__(self, change: Change, target: Target, at: tuple[int, int] | None, models: Mapping[str, Model]) -> None:
+    def __init__(
+        self, change: Change, target: Target, changed_range: tuple[int, int] | None, models: Mapping[str, Model]
+    ) -> None:
         """Apply `change` to the searches from `at[0]` to `at[1]`.
 
         `models`: the models that the change names, by their text.
         """
-        self._change, self._target, self._at, self._models = change, target, at, models
+        self._change, self._target, self._changed_range, self._models = change, target, changed_range, models
 
     def _applies_to(self, search: int) -> bool:
-        return self._at is not None and self._at[0] <= search <= self._at[1]
+        return self._changed_range is not None and self._changed_range[0] <= search <= self._changed_range[1]
 
     def _is_after(self, searches: int) -> bool:
-        return self._at is not None and searches >= self._at[0]
+        return self._changed_range is not None and searches >= self._changed_range[0]
 
     def query(self, search: int, query: Query) -> Query:
         """Return the query to search for instead of `query`."""
@@ -250,11 +252,11 @@ class AttemptChange:
         text = str(self._change.spec.parameters["text"])
         return Query(_fill_template(text, self._target))
 
-    def passages(self, search: int, found: Passages) -> Passages:
+    def passages(self, search: int, results: Passages) -> Passages:
         """Return the passages that a search returns instead of those it found."""
         if not self._applies_to(search):
-            return found
-        return self._change.kind.passages(self._change.spec, found, self._target)
+            return results
+        return self._change.kind.passages(self._change.spec, results, self._target)
 
     def sample(self, searches: int) -> int:
         """Return the number of the sample of a model's replies to use after `searches` searches."""

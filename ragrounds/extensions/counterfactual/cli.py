@@ -19,7 +19,7 @@ app = typer.Typer()
 @grouped
 def counterfactual_command(
     runs: options.Runs,
-    given: CounterfactualArguments,
+    arguments: CounterfactualArguments,
     plot: PlotOptions,
     as_json: options.AsJson = False,
     display: options.Display = None,
@@ -35,9 +35,9 @@ def counterfactual_command(
 
       ragrounds counterfactual ircot --change 'none[search=last]' --limit 200
     """
-    analysis = counterfactual(**asdict(replace(given, listener=RunDisplay(display))))
+    analysis = counterfactual(**asdict(replace(arguments, listener=RunDisplay(display))))
     if as_json:
         print_json(analysis.result)
     else:
-        print_analysis(analysis.shown)
+        print_analysis(analysis.named_result)
     draw_picture(analysis, plot)

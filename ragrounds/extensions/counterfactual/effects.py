@@ -203,7 +203,7 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
     return [replace(effect, p=p_by_counterfactuals.get(effect.counterfactuals)) for effect in measured]
 
 
-def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
+def sampling_order(questions: Sequence[Question], seed: int) -> list[Question]:
     """Return the questions in the order in which samples of any size take them; duplicates follow each other."""
     clusters: dict[str, list[Question]] = {}
     for question in questions:
@@ -213,14 +213,14 @@ def drawn(questions: Sequence[Question], seed: int) -> list[Question]:
     return [question for name in order for question in clusters[name]]
 
 
-def followed(asked: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
+def followed(questions: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
     """Return the paired difference for sequential sampling.
 
     Its interval and p value hold at any number of questions
     (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`).
     """
     sequence = ConfidenceSequence(null=0.0)
-    for _, cluster in groupby(drawn(asked, seed), cluster_of):
+    for _, cluster in groupby(sampling_order(questions, seed), cluster_of):
         score_pairs = [(before.get(question.id), after.get(question.id)) for question in cluster]
         differences = [new - old for old, new in score_pairs if old is not None and new is not None]
         if not differences:
@@ -293,7 +293,9 @@ def _measure_effect(
     pairs = [(key, parent.scores[key], scored.scores[key]) for scored in samples for key in keys]
     traced = [(key, parent.attempts[key], scored.attempts[key]) for scored in samples for key in keys
               if key in parent.attempts and key in scored.attempts]  # fmt: skip
-    search_ranges = {key: change.at(parent.attempts[key].searches) if key in parent.attempts else None for key in keys}
+    search_ranges = {
+        key: change.changed_range(parent.attempts[key].searches) if key in parent.attempts else None for key in keys
+    }
     changed = _by_question((key, original.prediction != repeated.prediction) for key, original, repeated in pairs)
     reached, next_query_changed = _changes_after_search(traced, search_ranges)
     poisoned_keys = keys if "{wrong}" in change.template else []

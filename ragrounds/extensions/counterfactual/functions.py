@@ -33,7 +33,7 @@ from ragrounds.evals.engine.plan import PlannedRun, fingerprint
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.extensions.counterfactual.changes import IDENTITY, AttemptChange, Change, Target
-from ragrounds.extensions.counterfactual.effects import drawn
+from ragrounds.extensions.counterfactual.effects import sampling_order
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.version import __version__
@@ -86,7 +86,7 @@ class CounterfactualArguments(Execution, frozen=True):
 
 
 @takes(CounterfactualArguments)
-def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
+def counterfactual(arguments: CounterfactualArguments) -> AnalysedRuns:
     """Repeat the attempts of stored runs with one change each, and report its effects.
 
     Calls before the change are answered from the journal; calls after it are made again. First the model is asked again
@@ -100,40 +100,42 @@ def counterfactual(given: CounterfactualArguments) -> AnalysedRuns:
             code, or a run with a dependency that has changed.
         StopRun: the run cannot go on; finished attempts are kept.
     """
-    resolved_settings = given.used_settings
-    changes = [Change(text) for text in texts(given.changes)]
+    resolved_settings = arguments.used_settings
+    changes = [Change(text) for text in texts(arguments.changes)]
     if any(change.is_identity for change in changes):
         raise UserError("The identity is always measured: --samples says how often.")
     forks = dict.fromkeys(change.fork for change in changes)
     floors = [
         Change(str(Spec(IDENTITY, {"sample": sample, "search": fork})))
         for fork in forks
-        for sample in range(1, given.samples + 1)
+        for sample in range(1, arguments.samples + 1)
     ]
-    with open_selected_runs(given.runs, resolved_settings) as (store, stored_runs):
+    with open_selected_runs(arguments.runs, resolved_settings) as (store, stored_runs):
         counts = {run.id: len(store.questions(run)[0]) for run in stored_runs}
-        runs_with_options = [kept_options(run.id, resolved_settings, named=texts(given.code)) for run in stored_runs]
+        runs_with_options = [
+            kept_options(run.id, resolved_settings, argument_names=texts(arguments.code)) for run in stored_runs
+        ]
     for run, run_options in runs_with_options:
         request = structs.replace(
             _request(run_options.options),
             only=run.id,
             workers=1,
             settings=resolved_settings,
-            **{name: getattr(given, name) for name in _RUN_ARGUMENTS},
+            **{name: getattr(arguments, name) for name in _RUN_ARGUMENTS},
         )
         # Relative paths of its options begin where the run began.
         folder = run_options.folder if Path(run_options.folder).is_dir() else "."
-        for limit in _sample_sizes(given, counts[run.id]):
-            change = partial(_plan_changes, [*floors, *changes], given, limit, request)
+        for limit in _sample_sizes(arguments, counts[run.id]):
+            change = partial(_plan_changes, [*floors, *changes], arguments, limit, request)
             with contextlib.chdir(folder), hold_runs(request, change=change) as replay:
                 finish(replay.carry_out())
-            if given.until is not None and _is_decided(given.until, changes, run, given, resolved_settings):
+            if arguments.until is not None and _is_decided(arguments.until, changes, run, arguments, resolved_settings):
                 break
     return analyse(
         "evidence",
         [run.id for run, _ in runs_with_options],
-        scorer=given.scorer,
-        seed=given.seed,
+        scorer=arguments.scorer,
+        seed=arguments.seed,
         settings=resolved_settings,
     )
 
@@ -201,7 +203,7 @@ def _plan_changes(
     if makes_own_calls:
         _check_foreign(run, changes, any(search_counts.values()))
     recipe = recipe_of(request, loaded, request.used_settings)
-    questions = drawn(loaded.questions, options.seed)[:limit]
+    questions = sampling_order(loaded.questions, options.seed)[:limit]
     if options.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
         raise UserError(
             "--until needs questions of one dataset: a mean over several has no interval that holds at any number."
@@ -239,7 +241,7 @@ def _check_foreign(run: Run, changes: Sequence[Change], searches: bool) -> None:
                 f"{spec}: {run.agent} makes its calls itself. There, what its searches find can be changed, and the "
                 "name of its model, model[model=NAME], on the same server."
             )
-        if not searches and change.at(0) is None:
+        if not searches and change.changed_range(0) is None:
             raise UserError(f"{spec}: no search of {run.agent} was recorded, so that none can be changed.")
 
 
@@ -256,7 +258,7 @@ def _attempt_change(
     passages_of_others = [passages for id, passages in passages_by_id.items() if id != question.id]
     random.Random(f"others {seed}").shuffle(passages_of_others)
     target = Target(question, gold, seed, change.template, passages_of_others[:_SWAP_SOURCES])
-    return AttemptChange(change, target, change.at(search_counts.get((question.id, epoch), 0)), models)
+    return AttemptChange(change, target, change.changed_range(search_counts.get((question.id, epoch), 0)), models)
 
 
 def _record_order(store: Store, counterfactual: Run, seed: int) -> None:

@@ -72,14 +72,14 @@ class ExternalEngine(ABC):
     """
 
     parameters: ClassVar[type[ExternalParameters]]
-    place: ClassVar[str] = "collection"
+    location_parameter: ClassVar[str] = "collection"
     """Parameter that names the table, collection or index, which is also the vendor's word for it."""
     extra: ClassVar[str]
     """Extra of this package that installs the client."""
     by_words: ClassVar[bool] = True
     """True if it searches by words, too."""
 
-    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
+    def __init__(self, options: ExternalParameters, spec: Spec) -> None:
         """Read the parameters; nothing is opened before the first call.
 
         Args:
@@ -89,14 +89,16 @@ class ExternalEngine(ABC):
         Raises:
             UserError: no name is given, no or two addresses are given, or a variable is not set.
         """
-        self.given, self.name, self.spec = given, spec.name, str(spec)
-        self.named = str(getattr(given, self.place))
-        self.local = bool(getattr(given, "path", ""))
-        self.address = place_of(given, self.name)
-        self.key = variable(given.key_env, "key_env", self.name)
+        self.options, self.name, self.spec = options, spec.name, str(spec)
+        self.collection_name = str(getattr(options, self.location_parameter))
+        self.local = bool(getattr(options, "path", ""))
+        self.address = place_of(options, self.name)
+        self.key = variable(options.key_env, "key_env", self.name)
         self.secrets = secrets_in(self.address, self.key, *self.key.split(":", 1)[1:])
-        if not self.named:
-            raise UserError(f"{self.name} needs its {self.place}: {self.name}[{self.place}=NAME].")
+        if not self.collection_name:
+            raise UserError(
+                f"{self.name} needs its {self.location_parameter}: {self.name}[{self.location_parameter}=NAME]."
+            )
         self.metric: Metric = "cosine"
         self._opening = threading.RLock()
         self._client: Vendor = None
@@ -114,7 +116,7 @@ class ExternalEngine(ABC):
         """Return a description of the named table, collection or index; ``None`` if it does not exist."""
 
     @abstractmethod
-    def others(self, client: Vendor) -> Iterable[str]:
+    def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of the existing tables, collections or indexes, for an error message."""
 
     @abstractmethod
@@ -122,7 +124,7 @@ class ExternalEngine(ABC):
         """Return the number of passages, under the filter if it is set."""
 
     @abstractmethod
-    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+    def sample(self, count: int, limit: int) -> Iterable[tuple[str, str]]:
         """Return ids and texts of all passages, or of `most` passages that are the same as long as they are unchanged.
 
         The engine's own count of changes may be among them.
@@ -172,14 +174,17 @@ class ExternalEngine(ABC):
     def _check(self, client: Vendor) -> None:
         description = self.look(client)
         if description is None:
-            names = sorted(self.others(client))
+            names = sorted(self.existing_names(client))
             listed = ", ".join(safe(name, 60) for name in names[:20]) or "none"
             raise UserError(
-                f"{self.name} has no {self.place} {self.named!r}.{nearest(self.named, names)} Its {self.place}s: "
+                f"{self.name} has no {self.location_parameter} "
+                f"{self.collection_name!r}.{nearest(self.collection_name, names)} Its {self.location_parameter}s: "
                 f"{listed}."
             )
-        check_fields(self.given, description.fields, self.name)
-        query_metric = query_encoding(self.given).metric if self.given.embed and self.given.mode != "text" else "cosine"
+        check_fields(self.options, description.fields, self.name)
+        query_metric = (
+            query_encoding(self.options).metric if self.options.embed and self.options.mode != "text" else "cosine"
+        )
         self.metric = description.metric or query_metric
 
     def close(self) -> None:
@@ -188,11 +193,11 @@ class ExternalEngine(ABC):
         if client is not None:
             self.release(client)
 
-    def version(self, most: int) -> str:
+    def version(self, limit: int) -> str:
         """Return a digest (12 hexadecimal digits) of the number of passages and the sampled ids and texts, by id."""
         _, count = self.client, self.count()
         digest = hashlib.blake2b(f"{count}".encode(), digest_size=6)
-        for identity, text in sorted(self.sample(count, most)):
+        for identity, text in sorted(self.sample(count, limit)):
             digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
         return digest.hexdigest()
 
@@ -204,7 +209,7 @@ class ExternalEngine(ABC):
         _ = self.client
         if vectors is None:
             return self._ordered(self.by_texts(queries, k))
-        if (mode or self.given.mode) == "vector":
+        if (mode or self.options.mode) == "vector":
             return self._ordered(self.by_vectors(vectors, k))
         depth = max(k, FUSED_DEPTH)
         ranking_pairs = zip(
@@ -234,28 +239,28 @@ class ExternalEngine(ABC):
         """Return the passage of a record. A passage without a document is its own document."""
         identity = self.id_of(record)
         return Passage(
-            id=identity, document=text_of(record, self.given.document) or identity,
-            title=text_of(record, self.given.title),
-            text=text_of(record, self.given.text), corpus=corpus, score=score, rank=rank, retriever=retriever,
+            id=identity, document=text_of(record, self.options.document) or identity,
+            title=text_of(record, self.options.title),
+            text=text_of(record, self.options.text), corpus=corpus, score=score, rank=rank, retriever=retriever,
         )  # fmt: skip
 
     def id_of(self, record: Record) -> str:
         """Return the id of a record, or a hash of its text."""
-        text = text_of(record, self.given.text).encode("utf-8", "replace")
-        return text_of(record, self.given.id) or hashlib.blake2b(text, digest_size=8).hexdigest()
+        text = text_of(record, self.options.text).encode("utf-8", "replace")
+        return text_of(record, self.options.id) or hashlib.blake2b(text, digest_size=8).hexdigest()
 
-    def with_id(self, record: Record, own: object) -> Record:
+    def with_id(self, record: Record, engine_id: object) -> Record:
         """Return a record with the engine's id if it has no id in a field."""
-        return record if text_of(record, self.given.id) else {**record, self.given.id: own}
+        return record if text_of(record, self.options.id) else {**record, self.options.id: engine_id}
 
     def row_of(self, record: Record) -> tuple[str, str]:
         """Return id and text of a record, for a sample."""
-        return self.id_of(record), text_of(record, self.given.text)
+        return self.id_of(record), text_of(record, self.options.text)
 
     @property
     def read(self) -> list[str]:
         """Fields that a passage is made of, each once. Vectors are never fetched."""
-        parameters = self.given
+        parameters = self.options
         return [
             field
             for field in dict.fromkeys((parameters.id, parameters.text, parameters.title, parameters.document))

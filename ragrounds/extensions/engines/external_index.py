@@ -121,7 +121,7 @@ class ExternalSearcher:
         Raises:
             UserError: the embedder is not available, a field does not exist, or the server gives no answer.
         """
-        self.spec, self._engine, parameters = engine.spec, engine, engine.given
+        self.spec, self._engine, parameters = engine.spec, engine, engine.options
         ended = threading.Event()
         self._calls = Calls(engine, ended)
         self._threads = ThreadPoolExecutor(parameters.connections, thread_name_prefix=f"ragrounds-{engine.name}")
@@ -133,7 +133,9 @@ class ExternalSearcher:
                 encoding = query_encoding(parameters)
                 check_embedder(encoding)
                 self._embedder = open_embedder(encoding)
-            self.corpus = f"{name or engine.named}@{parameters.version or self._calls(lambda: engine.version(SAMPLED))}"
+            self.corpus = (
+                f"{name or engine.collection_name}@{parameters.version or self._calls(lambda: engine.version(SAMPLED))}"
+            )
         except BaseException:
             self._closing()
             raise

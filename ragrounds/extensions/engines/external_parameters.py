@@ -139,7 +139,7 @@ def _check_url(url: str, retriever: str) -> None:
     check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), advice)
 
 
-def place_of(given: ExternalParameters, retriever: str) -> str:
+def place_of(options: ExternalParameters, retriever: str) -> str:
     """Return the address of an engine's server, or the `path` of an engine in this process.
 
     The address is in the spec, or in the environment variable `url_env`.
@@ -147,17 +147,17 @@ def place_of(given: ExternalParameters, retriever: str) -> str:
     Raises:
         UserError: neither or both were given.
     """
-    path: str = getattr(given, "path", "")
-    if "path" in given.__struct_fields__ and bool(path) == bool(given.url or given.url_env):
+    path: str = getattr(options, "path", "")
+    if "path" in options.__struct_fields__ and bool(path) == bool(options.url or options.url_env):
         raise UserError(
             f"{retriever} needs one place: {retriever}[path=…] in this process, or {retriever}[url=…] of a server."
         )
     if path and "://" not in path:
         return str(Path(path).expanduser())
     _check_url(path, retriever)
-    if not path and not given.url and not given.url_env:
+    if not path and not options.url and not options.url_env:
         raise UserError(f"{retriever} needs the address of its server: {retriever}[url=…] or url_env=NAME.")
-    return path or given.url or variable(given.url_env, "url_env", retriever)
+    return path or options.url or variable(options.url_env, "url_env", retriever)
 
 
 def variable(name: str, parameter: str, retriever: str) -> str:
@@ -194,21 +194,21 @@ def secrets_in(*texts: str) -> list[str]:
     return [text for text in (*texts, *passwords) if text]
 
 
-def query_encoding(given: ExternalParameters) -> Encoding:
+def query_encoding(options: ExternalParameters) -> Encoding:
     """Return the encoding of queries, as the retriever ``dense`` takes it, with the metric of the spec if it is set.
 
     Raises:
         UserError: `embed` names no embedder, or the card of a retriever that is not used this way.
     """
-    spec, card = parse(given.embed) if "[" in given.embed else Spec(given.embed), None
+    spec, card = parse(options.embed) if "[" in options.embed else Spec(options.embed), None
     if spec.name in cards():
         card = card_encoding(spec)
     elif spec.name != "dense":
         spec = Spec("dense", {"model": spec.name, **spec.parameters})
-    return encoding_of(spec.having(metric=given.metric) if given.metric else spec, card)[0]
+    return encoding_of(spec.having(metric=options.metric) if options.metric else spec, card)[0]
 
 
-def check_fields(given: ExternalParameters, known: Sequence[str], retriever: str) -> None:
+def check_fields(options: ExternalParameters, existing_fields: Sequence[str], retriever: str) -> None:
     """Check that the engine has the fields. Title and document may be missing under their usual names.
 
     Args:
@@ -219,11 +219,11 @@ def check_fields(given: ExternalParameters, known: Sequence[str], retriever: str
     Raises:
         UserError: a field does not exist; the message lists the existing ones.
     """
-    existing = set(known)
+    existing = set(existing_fields)
     for purpose in FIELDS if existing else ():
-        name: str = getattr(given, purpose)
+        name: str = getattr(options, purpose)
         optional = purpose in ("title", "document") and name in ("", purpose)
-        optional = optional or (purpose == "vector" and given.mode == "text")
+        optional = optional or (purpose == "vector" and options.mode == "text")
         if name not in existing and name.split(".")[0] not in existing and not optional:
             listed = ", ".join(sorted(safe(field, 60) for field in existing if field)[:40])
             raise UserError(

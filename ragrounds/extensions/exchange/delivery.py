@@ -75,7 +75,7 @@ class Delivery(Generic[I]):
     def __init__(
         self,
         url: str,
-        what: str,
+        batch_label: str,
         encode: Callable[[Sequence[I]], bytes] = _one_as_json,
         *,
         headers: Mapping[str, str],
@@ -86,8 +86,8 @@ class Delivery(Generic[I]):
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.url = url
-        self.what = what
-        self.taken = self.known = self.refused = 0
+        self.label = batch_label
+        self.taken = self.already_present = self.refused = 0
         """Number of items that the server accepted, that it had before, and that it refused."""
         self.reason = ""
         """Reason of the first refusal."""
@@ -111,14 +111,14 @@ class Delivery(Generic[I]):
                 in_background(self._together(group))
         finally:
             in_background(self._client.close())
-        if self.refused and not self.taken + self.known:
+        if self.refused and not self.taken + self.already_present:
             raise self._delivery_error(self.reason)
 
     def words(self) -> str:
         """Return a phrase on the results of the delivery."""
-        details = [f"{self.known:,} were there already"] if self.known else []
+        details = [f"{self.already_present:,} were there already"] if self.already_present else []
         details += [f"{self.refused:,} refused ({self.reason})"] if self.refused else []
-        return f"{self.taken:,} {self.what} sent" + "".join(f", {text}" for text in details)
+        return f"{self.taken:,} {self.label} sent" + "".join(f", {text}" for text in details)
 
     async def _together(self, batches: Sequence[Sequence[I]]) -> None:
         try:
@@ -140,7 +140,7 @@ class Delivery(Generic[I]):
             await self._batch(items[len(items) // 2 :])
         else:
             self._count(refusal=Refusal(1, f"{answer.status}: {self._server_message(answer)}"))
-            if self.refused >= _IN_A_ROW and not self.taken + self.known:
+            if self.refused >= _IN_A_ROW and not self.taken + self.already_present:
                 raise self._delivery_error(self.reason)
 
     async def _send_with_retries(self, body: bytes) -> HttpAnswer:
@@ -175,7 +175,7 @@ class Delivery(Generic[I]):
         except aiohttp.InvalidURL as error:
             raise UserError(f"{self.url!r} is no address of a server.") from error
         except aiohttp.ClientConnectorError as error:
-            if not self.taken + self.known + self.refused:
+            if not self.taken + self.already_present + self.refused:
                 raise self._delivery_error(f"it cannot be reached ({self._clean(root_cause(error))})") from error
             return None, "it cannot be reached any more"
         except BadReply as error:
@@ -185,11 +185,11 @@ class Delivery(Generic[I]):
 
     def _count(self, *, taken: int = 0, present: int = 0, refusal: Refusal | None = None) -> None:
         self.taken += taken
-        self.known += present
+        self.already_present += present
         if refusal is not None and refusal.count:
             self.refused += refusal.count
             self.reason = self.reason or self._clean(refusal.reason)
-        self._progress(self.what, self.taken + self.known + self.refused)
+        self._progress(self.label, self.taken + self.already_present + self.refused)
 
     def _server_message(self, answer: HttpAnswer) -> str:
         try:
@@ -206,11 +206,11 @@ class Delivery(Generic[I]):
     def _delivery_error(self, reason: str) -> UserError:
         progress_text = f"after {self.taken:,} of them" if self.taken else "at all"
         hint = " The same command goes on: nothing is doubled." if self.taken else ""
-        return UserError(f"{self._clean(self.url)} did not take the {self.what} {progress_text}: {reason}.{hint}")
+        return UserError(f"{self._clean(self.url)} did not take the {self.label} {progress_text}: {reason}.{hint}")
 
 
 def in_batches(
-    items: Iterable[I], most: int, size: Callable[[I], int] = lambda item: 0, limit: int = 0
+    items: Iterable[I], max_items: int, size: Callable[[I], int] = lambda item: 0, limit: int = 0
 ) -> Iterator[list[I]]:
     """Yield items in batches of at most `most` items and of at most `limit` total size, unless one item alone is
     larger.
@@ -218,7 +218,7 @@ def in_batches(
     batch, batch_size = list[I](), 0
     for element in items:
         item_size = size(element)
-        if batch and (len(batch) >= most or (limit and batch_size + item_size > limit)):
+        if batch and (len(batch) >= max_items or (limit and batch_size + item_size > limit)):
             yield batch
             batch, batch_size = [], 0
         batch.append(element)

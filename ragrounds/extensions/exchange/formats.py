@@ -128,7 +128,7 @@ def find_export(name: str) -> ExportFormat[Any]:
     Raises:
         UserError: no such format; the message names the nearest.
     """
-    return EXPORTS.named(name)
+    return EXPORTS.resolve(name)
 
 
 def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
@@ -150,7 +150,7 @@ def run_file_name(run: Run, suffix: str, taken: Sequence[str] = ()) -> str:
     return file_name_among(run.id, suffix, taken)
 
 
-def optional_module(module: str, what: str, extra: str = "export") -> ModuleType:
+def optional_module(module: str, purpose: str, extra: str = "export") -> ModuleType:
     """Import a module of an extra. `what` names the export that needs it.
 
     Raises:
@@ -160,5 +160,5 @@ def optional_module(module: str, what: str, extra: str = "export") -> ModuleType
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            f"Exporting {what} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
+            f"Exporting {purpose} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
         ) from error

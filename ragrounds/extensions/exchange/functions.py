@@ -52,7 +52,7 @@ def typed_format(name: str) -> ExportFormat[Any] | None:
 
 
 def export_runs(
-    references: Sequence[str], place: str, settings: Settings | None = None, progress: Progress = unheard
+    references: Sequence[str], location: str, settings: Settings | None = None, progress: Progress = unheard
 ) -> TransferResult:
     """Copy runs with everything that they depend on into a portable file, created if needed, or another store, by its
     URL.
@@ -60,7 +60,7 @@ def export_runs(
     Raises:
         UserError: an unknown run, no run at all, or a place that cannot be written.
     """
-    with open_store(settings or user_settings()) as store, open_target(place) as engine:
+    with open_store(settings or user_settings()) as store, open_target(location) as engine:
         moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
         copy_words(store.engine, engine)
         copy_names(store.engine, engine, moved.runs)
@@ -68,7 +68,7 @@ def export_runs(
 
 
 def import_store(
-    place: str | Path,
+    location: str | Path,
     runs: str | Iterable[str] = (),
     *,
     home: str | Path | None = None,
@@ -89,19 +89,19 @@ def import_store(
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
     """
-    with open_store(chosen_settings(settings, home)) as store, open_source(str(place)) as engine:
+    with open_store(chosen_settings(settings, home)) as store, open_source(str(location)) as engine:
         moved = copy_runs(engine, store.engine, choose_runs(engine, texts(runs)), FINAL, progress)
         copy_words(engine, store.engine)
         copy_names(engine, store.engine, moved.runs)
     return moved
 
 
-def is_store(place: str) -> bool:
+def is_store(location: str) -> bool:
     """Return True if a place is a store: a file of SQLite, or a URL."""
-    if "://" in place:
+    if "://" in location:
         return True
     try:
-        with Path(place).open("rb") as file:
+        with Path(location).open("rb") as file:
             return file.read(16) == b"SQLite format 3\0"
     except (OSError, ValueError):
         return False

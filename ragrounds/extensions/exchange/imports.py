@@ -127,7 +127,7 @@ def import_files(
     Raises:
         UserError: no file, its form is not recognised, or there are several forms.
     """
-    requested = IMPORTERS.named(format) if format else None
+    requested = IMPORTERS.resolve(format) if format else None
     importer_by_file: list[tuple[ImportFile, Importer]] = []
     unrecognised: list[Path] = []
     for path in map(Path, paths):
@@ -159,17 +159,19 @@ def import_files(
     return importer_by_file, unrecognised
 
 
-def import_lines(found: ImportedFiles) -> Iterator[str]:
+def import_lines(imported_files: ImportedFiles) -> Iterator[str]:
     """Yield lines on the rows that were read, those that were not, and how questions were found."""
-    for line in found.guesses[:5]:
+    for line in imported_files.guesses[:5]:
         yield one_line(line, 400)
-    for line in found.bad:
+    for line in imported_files.bad:
         yield one_line(f"Not read: {line}.", 300)
-    if found.bad_rows > len(found.bad):
-        yield f"Not read: {found.bad_rows - len(found.bad):,} rows more."
-    if found.left:
-        yield one_line(f"Files left: {', '.join(found.left[:8])}{' ...' if len(found.left) > 8 else ''}.", 400)
-    for imported in found.runs:
+    if imported_files.bad_rows > len(imported_files.bad):
+        yield f"Not read: {imported_files.bad_rows - len(imported_files.bad):,} rows more."
+    if imported_files.left:
+        yield one_line(
+            f"Files left: {', '.join(imported_files.left[:8])}{' ...' if len(imported_files.left) > 8 else ''}.", 400
+        )
+    for imported in imported_files.runs:
         match, unchecked_note = imported.matching, "" if imported.matching.checked else ", whose texts the file lacks"
         match_texts = [
             f"{match.by_id:,} by id{unchecked_note}" if match.by_id else "",

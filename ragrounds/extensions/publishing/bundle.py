@@ -280,7 +280,7 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
     """Build the statement on a comparison of these runs; `last`: time when the last attempt began."""
     claims = [
         EvalClaim(f"{table.scorer} of {line.run}", sign, repr(line.overall.value))
-        for table, _ in comparison.shown()
+        for table, _ in comparison.shown_tables()
         for sign in (">=" if table.direction == "higher" else "<=",)
         for line in table.lines
         if line.overall.value is not None

@@ -87,16 +87,16 @@ class Derivation(Struct, kw_only=True):
     costs: bool = False
     """True if figures of costs depend on costs that could not be derived."""
 
-    def differs(self, what: str) -> None:
+    def differs(self, difference: str) -> None:
         """Record a difference."""
         if len(self.differing) < _MAX_DIFFERENCES:
-            self.differing.append(what)
+            self.differing.append(difference)
         else:
             self.more += 1
 
-    def lacks(self, what: str, count: int = 1) -> None:
+    def lacks(self, subject: str, count: int = 1) -> None:
         """Record something that cannot be derived."""
-        self.underived[what] = self.underived.get(what, 0) + count
+        self.underived[subject] = self.underived.get(subject, 0) + count
 
 
 def texts_of(questions: Iterable[Question], golds: Mapping[str, Gold]) -> Texts:
@@ -145,7 +145,7 @@ def derive(
     records: Iterable[tuple[int, Line]],
     basis: Basis,
     seal: Seal,
-    found: Derivation,
+    derivation: Derivation,
     texts: Texts | None,
     benchmark: Benchmark | None = None,
     report: Callable[[str, int], None] = lambda phase, done: None,
@@ -168,7 +168,7 @@ def derive(
         lines_of_kind.append(line)
     check_runs([run_line.run for run_line in runs], questions)
     with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder, Store(Path(folder)) as store:
-        work = _BundleStore(store, [run_line.run for run_line in runs], basis, found)
+        work = _BundleStore(store, [run_line.run for run_line in runs], basis, derivation)
         work.questions(questions, texts, benchmark)
         work.open(runs, judge_lines)
         last_began, batch = 0.0, dict[str, list[tuple[Attempt, list[Score]]]]()
@@ -176,21 +176,21 @@ def derive(
             run, attempt, scores = work.attempt(line)
             last_began = max(last_began, attempt.at)
             batch.setdefault(run, []).append((attempt, scores))
-            found.attempts += 1
-            if found.attempts % _BATCH == 0:
+            derivation.attempts += 1
+            if derivation.attempts % _BATCH == 0:
                 work.write(batch)
-                report("attempts derived", found.attempts)
+                report("attempts derived", derivation.attempts)
         work.write(batch)
-        found.runs = [run_line.run.id for run_line in runs]
+        derivation.runs = [run_line.run.id for run_line in runs]
         names = {run_line.run.id: run_line.name for run_line in runs if run_line.name}
         all_runs = [run_line.run for run_line in runs]
         try:
-            found.comparison = compare(store, all_runs, seed=basis.seed, names=names, shared_scorers=True)
+            derivation.comparison = compare(store, all_runs, seed=basis.seed, names=names, shared_scorers=True)
         except UserError as error:
             raise UserError(f"The attempts of the bundle cannot be compared: {error}") from error
         codes = {name: tuple(sorted(digests)) for name, digests in sorted(work.codes.items())}
         derived_basis = replace(basis, scorers=codes)
-        found.statement = statement_of(all_runs, found.comparison, last_began, seal, derived_basis)
+        derivation.statement = statement_of(all_runs, derivation.comparison, last_began, seal, derived_basis)
         work.conclude()
 
 
@@ -205,8 +205,8 @@ def _attempts(first: Sequence[AttemptLine], lines: Iterator[tuple[int, Line]]) -
 class _BundleStore:
     """Temporary store made from a bundle's records, which collects the differences."""
 
-    def __init__(self, store: Store, runs: Sequence[Run], basis: Basis, found: Derivation) -> None:
-        self._store, self._basis, self._outcome = store, basis, found
+    def __init__(self, store: Store, runs: Sequence[Run], basis: Basis, derivation: Derivation) -> None:
+        self._store, self._basis, self._outcome = store, basis, derivation
         self._runs = {run.id: run for run in runs}
         self._questions: dict[str, Question] = {}
         self._golds: dict[str, Gold] = {}
@@ -274,7 +274,7 @@ class _BundleStore:
                     f"from {benchmark.name}"
                 )
 
-    def open(self, runs: Sequence[RunLine], judged: Sequence[JudgeLine]) -> None:
+    def open(self, runs: Sequence[RunLine], judge_lines: Sequence[JudgeLine]) -> None:
         """Add the runs and the judges' calls and replies to the store."""
         for run_line in runs:
             run = run_line.run
@@ -285,7 +285,7 @@ class _BundleStore:
             self._store.add_run(run, list(self._questions.values()), self._golds)
             for claim, seed, body in run_line.stops:
                 self._store.write_stop([run.id], claim, int(seed), body)
-        for line in judged:
+        for line in judge_lines:
             if line.run not in self._runs:
                 raise UserError(f"The bundle holds a judge's call of a run that it has not: {line.run[:100]!r}.")
             self._check_cost(line.call, f"a judge's call of {line.run}")

@@ -82,9 +82,9 @@ def _ranking(entry: BoardRanking, board: Board) -> str:
     names = agent_names(ranking.comparison)
     missing_lines = lack_lines(ranking.abstract, names)
     missing = f'<p class="apart">Incomplete: {text(" ".join(missing_lines))}</p>' if missing_lines else ""
-    first = ranking.comparison.shown()[0][0].frontier if ranking.comparison.shown() else None
+    first = ranking.comparison.shown_tables()[0][0].frontier if ranking.comparison.shown_tables() else None
     chart = (
-        figure(frontier_picture(first, ranking.comparison.shown()[0][0].scorer, names), _FRONTIER_WIDTH)
+        figure(frontier_picture(first, ranking.comparison.shown_tables()[0][0].scorer, names), _FRONTIER_WIDTH)
         if first
         else ""
     )
@@ -130,7 +130,9 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
         words("date", lambda row: dates[row.run]),
         words("attempts", lambda row: "incomplete" if row.run in incomplete else "all") if incomplete else None,
     )
-    heading_note = next((heading for table, _ in ranking.comparison.shown() if (heading := average_heading(table))), "")
+    heading_note = next(
+        (heading for table, _ in ranking.comparison.shown_tables() if (heading := average_heading(table))), ""
+    )
     title = ", ".join(filter(None, (number_of(len(ranking.runs), "run"), heading_note)))
     links = {number: page for number, run in enumerate(ranking.runs) if (page := entry.attempts.get(run.id))}
     return html_table(table_of("ranking", (totals[run.id] for run in ranking.runs), columns, title=title), links)
@@ -141,7 +143,7 @@ _COSTS = Column("paid", "cost_paid", dollars), Column("full price", "cost_uncach
 
 def _score_columns(comparison: Comparison) -> Iterator[Column]:
     """Yield the columns of headlines with their intervals, and of the scorers shown next to them."""
-    for headline, secondary in comparison.shown():
+    for headline, secondary in comparison.shown_tables():
         for table in (headline, *secondary):
             unit = ", %" if table.unit == "percent" else f", {table.unit}" if table.unit else ""
             name = f"{table.scorer}{' ↓' if table.direction == 'lower' else ''}{unit}"

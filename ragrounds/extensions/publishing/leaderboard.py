@@ -152,7 +152,7 @@ def _compare_best_first(store: Store, runs: Sequence[Run], seed: int, names: Map
 def _best_first(comparison: Comparison) -> list[str]:
     """Return the run ids, the best figure under the first headline first; runs without a figure last."""
     ids = [row.run for row in comparison.rows]
-    tables = comparison.shown()
+    tables = comparison.shown_tables()
     if not tables:
         return ids
     table = tables[0][0]
@@ -186,15 +186,15 @@ def _ranking(
         comparison=comparison,
         places={
             table.scorer: places_by_run
-            for table, _ in comparison.shown()
-            if table.scorer in findings and (places_by_run := places(table, findings[table.scorer]))
+            for table, _ in comparison.shown_tables()
+            if table.scorer in findings and (places_by_run := open_places(table, findings[table.scorer]))
         },
         licences=tuple(text_licence(dataset) for dataset in datasets),
         abstract=ranking_abstract,
     )
 
 
-def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
+def open_places(table: ScorerTable, finding: ScorerFinding) -> dict[str, Place]:
     """Return the places that the corrected tests of a table leave open to each run; empty if nothing was tested.
 
     A conclusion that unfinished attempts could reverse is ignored.
@@ -202,7 +202,7 @@ def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
     if not table.pairs or untested(table):
         return {}
     tested = [line.run for line in table.lines]
-    settled_conclusions = [conclusion for conclusion in conclusions(table) if conclusion not in found.open]
+    settled_conclusions = [conclusion for conclusion in conclusions(table) if conclusion not in finding.open]
     ahead = {run: sum(conclusion.worse == run for conclusion in settled_conclusions) for run in tested}
     behind = {run: sum(conclusion.better == run for conclusion in settled_conclusions) for run in tested}
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}

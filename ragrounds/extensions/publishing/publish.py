@@ -141,7 +141,7 @@ class PublishArguments(Workspace, frozen=True):
 
 
 @takes(PublishArguments)
-def publish(given: PublishArguments) -> PublishedSite:
+def publish(arguments: PublishArguments) -> PublishedSite:
     """Write a static leaderboard of runs and studies into a folder.
 
         rr.publish("site", rr.runs(), title="Retrieval in medicine")
@@ -153,35 +153,44 @@ def publish(given: PublishArguments) -> PublishedSite:
         UserError: an unknown run or study; nothing to publish; a folder with pages of other origin, or one that cannot
             be written.
     """
-    folder = Path(given.folder)
-    if given.bundle and given.attempts == "never":
+    folder = Path(arguments.folder)
+    if arguments.bundle and arguments.attempts == "never":
         raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
-    resolved_settings, requested = given.used_settings, run_names(given.runs)
-    studies, left_out = _studies(given.studies, not requested, resolved_settings)
+    resolved_settings, requested = arguments.used_settings, run_names(arguments.runs)
+    studies, left_out = _studies(arguments.studies, not requested, resolved_settings)
     with (
         open_selected_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),
-        counted(given.progress) as report,
+        counted(arguments.progress) as report,
     ):
         stored_runs = list({run.id: run for run in stored_runs}.values())
         if not stored_runs and not studies:
-            raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
+            raise UserError(
+                f"Nothing to publish: {store.location} has no run and no study. `ragrounds run` makes a run."
+            )
         with _replaced_pages(folder) as site:
-            names = names_of(store, stored_runs, given.names)
-            ranked = rank(store, stored_runs, seed=given.seed, names=names, report=report)
-            writer = _Writer(store, site, given.attempts, given.seed, report)
+            names = names_of(store, stored_runs, arguments.names)
+            ranked = rank(store, stored_runs, seed=arguments.seed, names=names, report=report)
+            writer = _Writer(store, site, arguments.attempts, arguments.seed, report)
             board = Board(
-                title=given.title,
+                title=arguments.title,
                 made=time.time(),
-                mode=given.attempts,
+                mode=arguments.attempts,
                 rankings=tuple(map(writer.ranking, ranked.rankings)),
                 studies=tuple(writer.study(study_result, updated) for study_result, updated in studies),
                 left_out=ranked.left_out,
             )
             writer.write(INDEX, index_page(board))
-            for ranking in ranked.rankings if given.bundle else ():
-                file, free = site / f"{ranking.key}{SUFFIX}", text_free(given.attempts, ranking.licences)
+            for ranking in ranked.rankings if arguments.bundle else ():
+                file, free = site / f"{ranking.key}{SUFFIX}", text_free(arguments.attempts, ranking.licences)
                 make_bundle(
-                    file, store, ranking.runs, names, free, given.seed, user_prices(resolved_settings), printed_figures
+                    file,
+                    store,
+                    ranking.runs,
+                    names,
+                    free,
+                    arguments.seed,
+                    user_prices(resolved_settings),
+                    printed_figures,
                 )
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(

@@ -39,7 +39,7 @@ class Outcomes(Struct, frozen=True, kw_only=True, dict=True):
     """Scores (questions, agents, epochs), as shares of a right answer."""
     costs: Floats
     """Costs of one attempt (questions, agents)."""
-    known: Floats
+    prior_features: Floats
     """Features (questions, features) that are known before any agent is asked."""
     seen: Floats
     """Features (questions, features) of the cheapest agent's attempt."""
@@ -202,7 +202,7 @@ def _table(outcomes: Outcomes, cascade: bool) -> tuple[Floats, Any, Floats]:
     The topics come from all questions, because they use no outcome.
     """
     decomposition, text = _sklearn("decomposition"), _sklearn("feature_extraction.text")
-    parts = [outcomes.known, *([outcomes.seen] if cascade else [])]
+    parts = [outcomes.prior_features, *([outcomes.seen] if cascade else [])]
     vectoriser, topics = None, np.zeros((0, 0))
     if len(set(outcomes.texts)) > 2 * _TOPICS:
         words = text.TfidfVectorizer(max_features=_WORDS, sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 5))
@@ -231,7 +231,7 @@ def learned(outcomes: Outcomes) -> LinearModel:
         UserError: scikit-learn is not installed.
     """
     table, vectoriser, topics = _table(outcomes, False)
-    mean, spread, size = table.mean(axis=0), table.std(axis=0), outcomes.known.shape[1]
+    mean, spread, size = table.mean(axis=0), table.std(axis=0), outcomes.prior_features.shape[1]
     used = spread > 1e-12
     weights = np.zeros((outcomes.means.shape[1], table.shape[1]))
     starts = outcomes.means.mean(axis=0)

@@ -58,7 +58,7 @@ def reply_to(
     tool_choice: object = None,
     response_format: Mapping[str, object] | None = None,
     stops: Sequence[str] = (),
-    most: int | None = None,
+    max_tokens: int | None = None,
 ) -> StandInReply:
     """Return the reply to a conversation.
 
@@ -86,8 +86,8 @@ def reply_to(
     )
     if stopped:
         reply = reply[:position]
-    if most is not None and len(reply) > 4 * most:
-        reply, finish, stopped = reply[: 4 * most], "length", ""
+    if max_tokens is not None and len(reply) > 4 * max_tokens:
+        reply, finish, stopped = reply[: 4 * max_tokens], "length", ""
     size = len(reply) // 4 + 1
     return StandInReply(text=reply, finish=finish, stopped_at=stopped, asked_tokens=prompt_tokens, said_tokens=size)
 
@@ -217,7 +217,7 @@ def _query(question: str) -> str:
 
 
 def _choose_option_json(turns: Turns, model: str, demands: str) -> str:
-    letter = _chosen(turns, model)
+    letter = _best_letter(turns, model)
     answer = {"answer_choice": letter}
     if "step_by_step_thinking" in demands:
         thought = f"The stand-in holds the options against what it was shown, which speaks most for option {letter}."
@@ -225,7 +225,7 @@ def _choose_option_json(turns: Turns, model: str, demands: str) -> str:
     return json.dumps(answer)
 
 
-def _chosen(turns: Turns, model: str) -> str:
+def _best_letter(turns: Turns, model: str) -> str:
     """Return the letter of the option that the shown texts support most."""
     question = _question(turns)
     options_text = next((text for _, text in reversed(turns) if _OPTION.search(_section(text, "Options") or text)), "")
@@ -255,7 +255,7 @@ def _written_queries(turns: Turns, demands: str) -> list[str]:
 def _sections(turns: Turns, model: str, instruction: str) -> str:
     """Return a reply under headings; the last heading is the one that the instruction names."""
     if "## Answer" in instruction:
-        answer = _chosen(turns, model) if _section(turns[-1][1], "Options") else _long(turns, model, "")
+        answer = _best_letter(turns, model) if _section(turns[-1][1], "Options") else _long(turns, model, "")
         return f"## Analysis\nThis is enough.\n\n## Answer\n{answer}"
     queries = "\n".join(_written_queries(turns, instruction))
     return f"## Analysis\nThe stand-in asks word by word.\n\n## Queries\n{queries}"
@@ -270,7 +270,7 @@ def _copy_as_json(turns: Turns, model: str) -> str:
     options = any(_section(text, "Options") for _, text in turns)
     before = next((text for role, text in reversed(turns) if role == "assistant"), "")
     answer = before.rpartition("## Answer")[2].strip()
-    return json.dumps({"answer": _chosen(turns, model) if options else answer}, ensure_ascii=False)
+    return json.dumps({"answer": _best_letter(turns, model) if options else answer}, ensure_ascii=False)
 
 
 def _search_o1(turns: Turns, has_replied: bool) -> str:

@@ -157,7 +157,7 @@ async def _chat(request: web.Request) -> web.StreamResponse:
         tool_choice=completion.tool_choice,
         response_format=completion.response_format,
         stops=stops,
-        most=max_tokens,
+        max_tokens=max_tokens,
     )
     body = _body(completion.model, reply)
     if not completion.stream:

@@ -138,7 +138,7 @@ class StudyCall:
     ) -> None:  # fmt: skip
         self.study, self.settings, self.state = study, settings, state
         self.listener, self.budget, self.how, self.lacks = listener, budget, how, lacks
-        self.made = 0
+        self.calls_made = 0
         """Number of calls that were sent to a model."""
         self.reused = 0
         """Number of calls that were answered from the journal."""

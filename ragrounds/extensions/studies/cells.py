@@ -149,7 +149,7 @@ def _run_agents(
         if result.state == "failed":
             call.dead[server] = result.why
         return result
-    call.made += run_result.made
+    call.calls_made += run_result.made
     call.reused += run_result.reused
     return run_result
 
@@ -195,7 +195,7 @@ def _score_and_show(store: Store, cell: StudyCell, run_id: str, ended: str, call
             except UserError as error:
                 sheet = f"`ragrounds judge sheet {run_id} --kind {_judged_kind(cell)}` writes what people label"
                 return CellResult(state="lacks", why=f"{error} {sheet}.", runs=stored.runs)
-    return shown(store, cell, stored, call.lacks, ended)
+    return stored_result(store, cell, stored, call.lacks, ended)
 
 
 def _agreement(cell: StudyCell, run_id: str, call: StudyCall) -> CellFigure:
@@ -263,17 +263,17 @@ def judged_kind(scorer: str) -> str:
     return scorer if scorer in methods or not matching else min(matching, key=lambda name: len(methods[name].scorers))
 
 
-def shown(
-    store: Store, cell: StudyCell, kept: KeptCell | None, lacks: Callable[[StudyCell], str], ended: str = ""
+def stored_result(
+    store: Store, cell: StudyCell, stored_cell: KeptCell | None, lacks: Callable[[StudyCell], str], ended: str = ""
 ) -> CellResult:
     """Return the result of a cell from its stored state; nothing is asked or scored."""
-    if kept is None:
+    if stored_cell is None:
         reason = lacks(cell)
         return CellResult(state="lacks" if reason else "to do", why=reason)
-    if kept.figure is not None:
-        return CellResult(state="done", figure=kept.figure, runs=kept.runs)
+    if stored_cell.figure is not None:
+        return CellResult(state="done", figure=stored_cell.figure, runs=stored_cell.runs)
     try:
-        stored_run = store.run(kept.runs[0])
+        stored_run = store.run(stored_cell.runs[0])
     except UserError:
         return CellResult(state="to do", why="its run was removed")
     attempts_left, where = _left(store, stored_run.id), cell.settings.get("where")
@@ -281,13 +281,13 @@ def shown(
         return CellResult(state="lacks", why=reason)
     reason = f"{attempts_left:,} attempts left" + (f": {ended}" if ended else "") if attempts_left else ""
     if cell.kind == "arena":
-        return CellResult(state="part", why=reason, runs=kept.runs)
-    scorer = kept.scorer or str(cell.settings.get("scorer", ""))
+        return CellResult(state="part", why=reason, runs=stored_cell.runs)
+    scorer = stored_cell.scorer or str(cell.settings.get("scorer", ""))
     try:
         refresh_scores(store, stored_run)
         figure = run_figure(store, stored_run, scorer, where if isinstance(where, dict) else None)
     except Interrupted:
         raise
     except UserError as error:
-        return CellResult(state="part" if attempts_left else "failed", why=str(error), runs=kept.runs)
-    return CellResult(state="part" if attempts_left else "done", why=reason, figure=figure, runs=kept.runs)
+        return CellResult(state="part" if attempts_left else "failed", why=str(error), runs=stored_cell.runs)
+    return CellResult(state="part" if attempts_left else "done", why=reason, figure=figure, runs=stored_cell.runs)

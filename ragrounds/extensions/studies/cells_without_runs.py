@@ -269,7 +269,7 @@ def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
         result = amiss(error)
         yield from ((cell, result) for cell in cells)
         return
-    call.made += played.made
+    call.calls_made += played.made
     call.reused += played.reused
     axes = {axis.axis: axis for axis in played.report.axes}
     for cell in cells:

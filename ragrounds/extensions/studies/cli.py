@@ -31,7 +31,7 @@ StudyFile = Annotated[
 @study.command("run")
 @grouped
 def run_study(
-    given: StudyArguments,
+    arguments: StudyArguments,
     form: FormOptions,
     plot: PlotOptions,
     file: StudyFile,
@@ -47,8 +47,8 @@ def run_study(
 
       ragrounds study run mine.toml --latex > table.tex
     """
-    output_form = form.chosen()
-    result = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
+    output_form = form.selected()
+    result = carry_out(**asdict(replace(arguments, file=file, progress=display != "none")))
     _print(result, output_form)
     draw_picture(result, plot)
     say(_counts(result))
@@ -59,7 +59,7 @@ def run_study(
 def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile, full: options.Full = False) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
     result = show_study(file)
-    _print(result, form.chosen(), full)
+    _print(result, form.selected(), full)
     draw_picture(result, plot)
 
 

@@ -69,10 +69,12 @@ class Sample(Struct, frozen=True, kw_only=True):
         values = tuple(other_values[key] for key in zip(both.strata, both.ids, strict=True))
         return _combined([values, both.values], [-1.0, 1.0], both, weights)
 
-    def only(self, places: Sequence[int]) -> Sample:
+    def only(self, indices: Sequence[int]) -> Sample:
         """Return the sample of the questions at some indices."""
         selected = {
-            name: tuple(getattr(self, name)[index] for index in places) for name in _PER_QUESTION if getattr(self, name)
+            name: tuple(getattr(self, name)[index] for index in indices)
+            for name in _PER_QUESTION
+            if getattr(self, name)
         }
         return replace(self, **selected)
 

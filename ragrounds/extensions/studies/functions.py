@@ -24,7 +24,7 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import rename_runs
 from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
-from ragrounds.extensions.studies.cells import carry_out, groups, shown
+from ragrounds.extensions.studies.cells import carry_out, groups, stored_result
 from ragrounds.extensions.studies.cells_without_runs import LABELS, Carried, measure_of, rate
 from ragrounds.extensions.studies.imported_cells import Imported, recorded_rows
 from ragrounds.extensions.studies.missing_requirements import lacking
@@ -129,7 +129,7 @@ class StudyArguments(ServedExecution, frozen=True):
 
 
 @takes(StudyArguments)
-def study(given: StudyArguments) -> StudyResult:
+def study(arguments: StudyArguments) -> StudyResult:
     """Carry out a study's cells within one budget, and compare them with the paper's table.
 
     The same call resumes: finished cells are not asked again. A cell without its data, weights or server reports so and
@@ -141,18 +141,20 @@ def study(given: StudyArguments) -> StudyResult:
         UserError: an unknown study, a file that is no study, or a projection above a threshold without `confirmed`.
         Interrupted: Ctrl-C; finished cells are kept.
     """
-    overrides = {name: value for name in _OVERRIDES if (value := getattr(given, name))}
-    budget = StudyBudget(given.budget)
+    overrides = {name: value for name in _OVERRIDES if (value := getattr(arguments, name))}
+    budget = StudyBudget(arguments.budget)
     with ExitStack() as exit_stack:
-        resolved_settings = given.used_settings
-        opened = _OpenStudy(given.file, overrides, resolved_settings, texts(given.rows), texts(given.columns))
+        resolved_settings = arguments.used_settings
+        opened = _OpenStudy(
+            arguments.file, overrides, resolved_settings, texts(arguments.rows), texts(arguments.columns)
+        )
         opened.check()
-        listener = _listener(given.listener, given.progress, exit_stack)
+        listener = _listener(arguments.listener, arguments.progress, exit_stack)
         state = read_state(opened.settings.home, opened.study.name, opened.file)
-        state.given = opened.given
-        execution: Arguments = {name: getattr(given, name) for name in _EXECUTION_ARGUMENTS}
+        state.given = opened.arguments
+        execution: Arguments = {name: getattr(arguments, name) for name in _EXECUTION_ARGUMENTS}
         call = StudyCall(opened.study, opened.settings, state, listener, budget, execution, opened.lacks)
-        return _carry_out_cells(opened, call, given.confirmed)
+        return _carry_out_cells(opened, call, arguments.confirmed)
 
 
 def _listener(listener: StudyListener | None, progress: bool | None, exit_stack: ExitStack) -> StudyListener:
@@ -175,7 +177,7 @@ class _OpenStudy:
     def __init__(
         self,
         file: str | Path,
-        given: Arguments,
+        arguments: Arguments,
         settings: Settings,
         rows: Sequence[str] = (),
         columns: Sequence[str] = (),
@@ -188,9 +190,9 @@ class _OpenStudy:
                 raise UserError(
                     f"The study {self.study.name!r} has no {noun} {wrong[0]!r}.{nearest(wrong[0], existing)}"
                 )
-        self.given = given
-        if imported := given.get("imported"):
-            self.given = given | {"imported": recorded_rows(imported, self.study)}
+        self.arguments = arguments
+        if imported := arguments.get("imported"):
+            self.arguments = arguments | {"imported": recorded_rows(imported, self.study)}
         self.settings = settings
         self._missing_by_key: dict[str, str] = {}
 
@@ -200,7 +202,7 @@ class _OpenStudy:
         return tuple(map(self._with_overrides, self.study.cells()))
 
     @property
-    def wanted(self) -> list[StudyCell]:
+    def cells_to_compute(self) -> list[StudyCell]:
         """Cells that the call carries out."""
         rows, columns = self.rows, self.columns
         return [c for c in self.cells if (not rows or c.row in rows) and (not columns or c.column in columns)]
@@ -217,8 +219,8 @@ class _OpenStudy:
         Raises:
             UserError: it applies to none.
         """
-        override = self.given.get("retriever")
-        if override and not any(self._searches(cell) for cell in self.wanted):
+        override = self.arguments.get("retriever")
+        if override and not any(self._searches(cell) for cell in self.cells_to_compute):
             raise UserError(
                 f"The retriever {override} changes nothing: no agent of these cells searches, or their rows or columns "
                 "set their own retrievers. Leave it out, or change them in a copy: `ragrounds study copy NAME`."
@@ -232,12 +234,12 @@ class _OpenStudy:
 
     def _with_overrides(self, cell: StudyCell) -> StudyCell:
         left_out = {"imported"}
-        if "retriever" in self.given and not self._searches(cell):
+        if "retriever" in self.arguments and not self._searches(cell):
             left_out.add("retriever")
         if cell.kind == "retrieve":
             left_out |= {"epochs"} if measure_of(cell) in LABELS else {"epochs", "limit", "per_dataset"}
-        settings = {**cell.settings, **{key: value for key, value in self.given.items() if key not in left_out}}
-        imported = self.given.get("imported", {})
+        settings = {**cell.settings, **{key: value for key, value in self.arguments.items() if key not in left_out}}
+        imported = self.arguments.get("imported", {})
         if cell.kind == "run" and cell.row in imported:
             settings["imported"] = imported[cell.row]
         return structs.replace(cell, settings=settings)
@@ -249,7 +251,7 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
     Raises:
         Interrupted: Ctrl-C; finished cells are kept.
     """
-    requested, results = opened.wanted, dict[Place, CellResult]()
+    requested, results = opened.cells_to_compute, dict[Place, CellResult]()
     call.listener.begun(call.study, len(requested))
     if not confirmed:
         confirm_projection(requested, call)
@@ -274,13 +276,13 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
         for cell in opened.cells:
             result, stored = results.get((cell.row, cell.column)), call.state.cells.get(cell.key)
             if result is None or (result.state == "to do" and stored is not None):
-                results[cell.row, cell.column] = shown(store, cell, stored, opened.lacks)
+                results[cell.row, cell.column] = stored_result(store, cell, stored, opened.lacks)
     study_result = _result(opened, results)
     return structs.replace(
         study_result,
         asked=len(requested),
         done=sum(results[cell.row, cell.column].state == "done" for cell in requested),
-        made=call.made,
+        made=call.calls_made,
         reused=call.reused,
         paid=None if call.budget.unknown else call.budget.paid,
         ended=call.budget.ended() if study_result.table.count("to do") or study_result.table.count("part") else "",
@@ -292,10 +294,10 @@ def _result(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> StudyRes
 
     If only a part of the cells was requested, analyses without runs among them are left out.
     """
-    requested = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.wanted}
+    requested = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.cells_to_compute}
     findings = _findings(opened, requested)
     return StudyResult(
-        table=study_table(opened.study, results, opened.given, only_rows=opened.rows, only_columns=opened.columns),
+        table=study_table(opened.study, results, opened.arguments, only_rows=opened.rows, only_columns=opened.columns),
         study=opened.study,
         settings=opened.settings,
         findings=tuple(
@@ -351,7 +353,7 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
     opened = _OpenStudy(study_file, state.given, resolved_settings)
     with open_store(opened.settings) as store:
         results = {
-            (cell.row, cell.column): shown(store, cell, state.cells.get(cell.key), opened.lacks)
+            (cell.row, cell.column): stored_result(store, cell, state.cells.get(cell.key), opened.lacks)
             for cell in opened.cells
         }
     return _result(opened, results)

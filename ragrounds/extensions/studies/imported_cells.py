@@ -21,7 +21,7 @@ Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
 """Recorded replies of each row, or texts ``ROW=PATH``."""
 
 
-def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
+def recorded_rows(imported: Imported, study: Study) -> dict[str, str]:
     """Return the absolute path of the recorded replies of each row that has them.
 
     Raises:
@@ -29,9 +29,9 @@ def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
     """
     rows = [row.name for row in study.rows]
     paths: dict[str, str] = {}
-    for text in given:
-        if isinstance(given, Mapping):
-            row, path = text, str(given[text])
+    for text in imported:
+        if isinstance(imported, Mapping):
+            row, path = text, str(imported[text])
         else:
             # Names of rows and paths may contain an equals sign themselves.
             row = next((name for name in rows if text.startswith(f"{name}=")), text.partition("=")[0])

@@ -29,7 +29,7 @@ class StudyProgress(TaskDisplay):
         self._console = SafeConsole(file=self.stream)
         self._ended: set[tuple[str, str]] = set()
         self._cells, self._current_group, self._attempts, self._paid = 0, "", (0, 0), ""
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._reasons: dict[str, int] = {}
 
     def __exit__(self, *error: object) -> None:
@@ -40,9 +40,9 @@ class StudyProgress(TaskDisplay):
 
     def say(self, text: str) -> None:
         """Print a message once."""
-        if text in self._said:
+        if text in self._reported:
             return
-        self._said.add(text)
+        self._reported.add(text)
         self._console.print(Text(one_line(text, 1000)), soft_wrap=True)
         self._console.file.flush()
 

@@ -287,7 +287,7 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
     rows = [row for row in table.rows if any(_share(cell) is not None for cell in row.cells)]
     if not kind or not rows:
         return None
-    lines, positions = kind != "bars", _places(table.columns)
+    lines, positions = kind != "bars", _x_positions(table.columns)
     marks = [
         Mark(
             name=cell.column,
@@ -319,7 +319,7 @@ def _numbers(columns: Sequence[str]) -> dict[str, float]:
     return {name: float(match[0]) for name, match in matches.items() if match}
 
 
-def _places(columns: Sequence[str]) -> dict[str, float]:
+def _x_positions(columns: Sequence[str]) -> dict[str, float]:
     """Return the x position of each column: the number in its name (k = 8, 7B), or its position in order."""
     numbers = _numbers(columns)
     if len(numbers) < len(columns):
@@ -338,5 +338,5 @@ def study_csv(table: StudyTable) -> str:
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
     """Return the table of studies: titles, numbers of cells, and numbers of cells with stored results."""
-    columns = [Column(name, right=name in ("cells", "kept"), whole=name == "name") for name in _LISTED]
+    columns = [Column(name, right=name in ("cells", "kept"), unfolded=name == "name") for name in _LISTED]
     return table_of("studies", (dict(zip(_LISTED, row, strict=True)) for row in rows), columns)

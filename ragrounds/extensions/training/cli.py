@@ -25,11 +25,11 @@ app.add_typer(train)
 
 @train.command("care")
 @options.grouped
-def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> None:
+def care_command(arguments: TrainingArguments, as_json: options.AsJson = False) -> None:
     """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
     and ends with the same weights."""
     training_display = TrainingDisplay()
-    result = train_pairs(**asdict(replace(given, progress=training_display.doing, on_step=training_display.step)))
+    result = train_pairs(**asdict(replace(arguments, progress=training_display.doing, on_step=training_display.step)))
     if as_json:
         print_json(result)
         return
@@ -40,11 +40,11 @@ def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> N
 
 @train.command("evaluate")
 @options.grouped
-def evaluate_command(given: EvaluationArguments, as_json: options.AsJson = False) -> None:
+def evaluate_command(arguments: EvaluationArguments, as_json: options.AsJson = False) -> None:
     """Compare the trained pairs with the document encoder alone: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
     training_display = TrainingDisplay()
-    table = evaluate(**asdict(replace(given, progress=training_display.doing, on_step=training_display.step)))
+    table = evaluate(**asdict(replace(arguments, progress=training_display.doing, on_step=training_display.step)))
     if as_json:
         print_json(table)
     else:

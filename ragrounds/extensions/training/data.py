@@ -191,7 +191,7 @@ def diverse(
     *,
     seeds: int = 5000,
     neighbours: int = 5,
-    most: int = 1,
+    max_neighbours: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> npt.NDArray[np.intp]:
     """Return the positions of the texts that are kept, ascending.
@@ -204,7 +204,7 @@ def diverse(
         most: Number of them that may be too near.
         progress: Called with the number of texts that have been compared.
     """
-    if most >= neighbours:
+    if max_neighbours >= neighbours:
         return np.arange(len(vectors))
     is_kept = np.zeros(len(vectors), dtype=bool)
     is_kept[:seeds] = True
@@ -216,7 +216,7 @@ def diverse(
         for row in range(len(block)):
             count = near[row] + (within[row, :row] & is_kept[start : start + row]).sum()
             # Among the nearest `neighbours`, those above the threshold come first: counting all of them is enough.
-            is_kept[start + row] = min(count, neighbours) <= most
+            is_kept[start + row] = min(count, neighbours) <= max_neighbours
         if progress:
             progress(start + len(block))
     return np.flatnonzero(is_kept)

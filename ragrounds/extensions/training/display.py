@@ -22,9 +22,9 @@ class TrainingDisplay:
     def __init__(self) -> None:
         self._last = time.monotonic()
 
-    def doing(self, what: str, done: int) -> None:
+    def doing(self, task: str, done: int) -> None:
         """Report the current task, and how many of its elements are done."""
-        self._say(f"{what}: {done:,}", False)
+        self._say(f"{task}: {done:,}", False)
 
     def step(self, done: TrainingStep) -> None:
         """Report a step of a stage, with its loss."""

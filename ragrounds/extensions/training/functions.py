@@ -70,7 +70,7 @@ class EvaluationArguments(TrainingArguments, frozen=True):
 
 
 @takes(TrainingArguments)
-def train(given: TrainingArguments) -> TrainingResult:
+def train(arguments: TrainingArguments) -> TrainingResult:
     """Train the pairs that a file's recipes describe.
 
     An interrupted training resumes from its last checkpoint, and ends with the same weights.
@@ -78,7 +78,7 @@ def train(given: TrainingArguments) -> TrainingResult:
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    run, names = _opened(given)
+    run, names = _opened(arguments)
     pairs = []
     for name in names:
         state = run.recipe(name)
@@ -89,7 +89,7 @@ def train(given: TrainingArguments) -> TrainingResult:
 
 
 @takes(EvaluationArguments)
-def evaluate(given: EvaluationArguments) -> PairTable:
+def evaluate(arguments: EvaluationArguments) -> PairTable:
     """Measure trained pairs next to the document encoder with itself.
 
     The measures are nDCG@10 with paired tests, and queries per second in one run. Pairs that are not trained yet are
@@ -98,9 +98,9 @@ def evaluate(given: EvaluationArguments) -> PairTable:
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    run, names = _opened(given)
+    run, names = _opened(arguments)
     states = {name: run.recipe(name) for name in names}
-    table = evaluate_pairs(run, states, rounds=given.rounds, progress=given.progress)
+    table = evaluate_pairs(run, states, rounds=arguments.rounds, progress=arguments.progress)
     write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
     for name, state in states.items():
         write_pair(run, name, state)

@@ -60,7 +60,7 @@ class MinedCandidates(Struct, frozen=True):
 class Verifier(Protocol):
     """Interface that decides which candidates do not answer a query."""
 
-    def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
+    def negatives(self, candidates: Sequence[MinedCandidates]) -> list[list[bool | None]]:
         """Return a verdict for each candidate of each query.
 
         True if it does not answer, False if it does, ``None`` if unknown.
@@ -150,11 +150,11 @@ class MarginVerifier:
     def __init__(self, share: float) -> None:
         self._share = share
 
-    def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
+    def negatives(self, candidates: Sequence[MinedCandidates]) -> list[list[bool | None]]:
         """Return the verdicts as described in :class:`Verifier`."""
         return [
             [candidate.score < self._share * query_candidates.positive for candidate in query_candidates.candidates]
-            for query_candidates in asked
+            for query_candidates in candidates
         ]
 
 
@@ -207,13 +207,13 @@ class ModelVerifier:
         self._base_url = base_url
         self._home = home
 
-    def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
+    def negatives(self, candidates: Sequence[MinedCandidates]) -> list[list[bool | None]]:
         """Return the verdicts as described in :class:`Verifier`.
 
         Raises:
             StopRun: the model cannot be asked at all.
         """
-        return asyncio.run(self._verify_all(asked))
+        return asyncio.run(self._verify_all(candidates))
 
     async def _verify_all(self, queries: Sequence[MinedCandidates]) -> list[list[bool | None]]:
 

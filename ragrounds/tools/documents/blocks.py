@@ -51,27 +51,27 @@ class Blocks:
     def __init__(self) -> None:
         self._root = Opened("page")
         self._open = [self._root]
-        self._held: list[str] = []
+        self._pending: list[str] = []
         self._label = False
 
     def add(self, text: str) -> None:
         """Add text of the page, unchanged."""
-        self._held.append(text)
+        self._pending.append(text)
         if self._label and text.strip():
             self._label = False
 
     def label(self) -> None:
         """Mark the added text as a part of the next paragraph: a number of a list, ``Table 1``."""
-        if "".join(self._held).strip():
-            self._held.append(" ")
+        if "".join(self._pending).strip():
+            self._pending.append(" ")
             self._label = True
 
     def end(self, level: int = 0) -> None:
         """End a paragraph, if there is one. For a heading its level is passed."""
         if self._label:
             return
-        text = " ".join("".join(self._held).split())
-        self._held.clear()
+        text = " ".join("".join(self._pending).split())
+        self._pending.clear()
         if text:
             self._emit(Block(text, level))
 

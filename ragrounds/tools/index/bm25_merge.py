@@ -30,7 +30,9 @@ class _Run:
     def __init__(self, folder: Path, first: int, hashes: npt.NDArray[np.uint64]) -> None:
         self.first = first
         run_hashes = map_array(folder / "hashes.u64", np.uint64)
-        self.places: npt.NDArray[np.int32] = np.searchsorted(hashes, run_hashes).astype(np.int32)  # among all terms
+        self.term_positions: npt.NDArray[np.int32] = np.searchsorted(hashes, run_hashes).astype(
+            np.int32
+        )  # among all terms
         self.sizes = map_array(folder / "sizes.u32", np.uint32)
         self.starts: Longs = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)]).astype(np.int64)
         self.passages = map_array(folder / "passages.u32", np.uint32)
@@ -41,7 +43,7 @@ class _Run:
 class _Chunk:
     """The postings of some neighbouring terms."""
 
-    held: Longs
+    passage_counts: Longs
     """Number of passages that hold each term."""
     passages: npt.NDArray[np.uint32]
     counts: npt.NDArray[np.int32]
@@ -74,9 +76,9 @@ def merge_runs(
     runs: list[_Run] = []
     for first, path in parts:
         run = _Run(path, first, hashes)
-        holders[run.places] += run.sizes
+        holders[run.term_positions] += run.sizes
         vocabulary.add(
-            run.places.astype(np.int64),
+            run.term_positions.astype(np.int64),
             map_array(path / "terms.bin", np.uint8),
             map_array(path / "term_sizes.u16", np.uint16),
         )
@@ -113,11 +115,11 @@ def _gather(runs: list[_Run], low: int, high: int, holders: Longs) -> _Chunk:
     counts = np.empty(total, dtype=np.int32)
     filled = np.cumsum(sizes) - sizes
     for run in runs:
-        first, last = (int(index) for index in np.searchsorted(run.places, [low, high]))
+        first, last = (int(index) for index in np.searchsorted(run.term_positions, [low, high]))
         if first == last:
             continue
         start, end = int(run.starts[first]), int(run.starts[last])
-        terms = run.places[first:last] - low
+        terms = run.term_positions[first:last] - low
         run_sizes = run.sizes[first:last].astype(np.int64)
         targets = np.repeat(filled[terms] - (run.starts[first:last] - start), run_sizes)
         targets += np.arange(end - start)
@@ -161,28 +163,28 @@ class _Writer(ExitStack):
         self, chunk: _Chunk, numbers: npt.NDArray[np.uint32], common: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
         """Write a chunk and return the greatest weight of each term."""
-        starts = np.cumsum(chunk.held) - chunk.held
+        starts = np.cumsum(chunk.passage_counts) - chunk.passage_counts
         weights = self._norms.weights(chunk.counts, chunk.passages)
         greatest: npt.NDArray[np.float32] = np.maximum.reduceat(weights, starts)
         scale = LEVELS / np.maximum(greatest.astype(np.float64), np.finfo(np.float64).tiny)
-        codes = np.minimum(np.ceil(weights * np.repeat(scale, chunk.held)), LEVELS).astype(np.uint8)
+        codes = np.minimum(np.ceil(weights * np.repeat(scale, chunk.passage_counts)), LEVELS).astype(np.uint8)
         del weights
         counts = np.minimum(chunk.counts, FULL).astype(np.uint8)
         many = np.flatnonzero(chunk.counts >= FULL)
         if len(many):
             terms = numbers[np.searchsorted(starts, many, side="right") - 1].astype(np.int64)
             self._many.append(((terms << 32) | chunk.passages[many], chunk.counts[many]))
-        inside = np.repeat(common, chunk.held)
+        inside = np.repeat(common, chunk.passage_counts)
         for name, mask in (("common", inside), ("rare", ~inside)):
             self._append(f"{name}/codes.u8", codes[mask])
             self._append(f"{name}/counts.u8", counts[mask])
-        self._holder_counts["common"].append(chunk.held[common])
-        self._holder_counts["rare"].append(chunk.held[~common])
+        self._holder_counts["common"].append(chunk.passage_counts[common])
+        self._holder_counts["rare"].append(chunk.passage_counts[~common])
         self._append("rare/passages.u32", chunk.passages[~inside])
         passages = chunk.passages[inside]
         self._append("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
-        self._write_directory(chunk.held[common], passages >> WINDOW_BITS)
-        self._write_dense_rows(chunk.held[common], passages, codes[inside])
+        self._write_directory(chunk.passage_counts[common], passages >> WINDOW_BITS)
+        self._write_dense_rows(chunk.passage_counts[common], passages, codes[inside])
         return greatest
 
     def _write_directory(self, holders: Longs, windows: npt.NDArray[np.integer]) -> None:

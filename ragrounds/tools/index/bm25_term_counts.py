@@ -160,7 +160,7 @@ def _uncounted_spans(folder: Path, total: int, longest: int) -> Iterator[Span]:
 
 
 def count_runs(
-    store: PassageStore, folder: Path, name: str, most: int, progress: Callable[[int], None], processes: int
+    store: PassageStore, folder: Path, name: str, limit: int, progress: Callable[[int], None], processes: int
 ) -> None:
     """Count all passages that are not counted yet.
 
@@ -176,7 +176,7 @@ def count_runs(
         OSError: a run could not be written, or a process ended without having done its work.
     """
     total = len(store)
-    spans = list(_uncounted_spans(folder, total, most))
+    spans = list(_uncounted_spans(folder, total, limit))
     done = total - sum(end - start for start, end in spans)
 
     def report_progress(more: int) -> None:

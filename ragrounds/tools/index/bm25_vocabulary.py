@@ -65,20 +65,22 @@ class VocabularyWriter:
         self._folder = folder
         self._starts = np.zeros(len(hashes), dtype=np.uint64)
         self._sizes = np.zeros(len(hashes), dtype=np.uint16)
-        self._written = np.zeros(len(hashes), dtype=bool)
+        self._is_written = np.zeros(len(hashes), dtype=bool)
         self._text_size = 0
         self._texts = (folder / "terms.bin").open("wb")
         hashes.tofile(folder / "hashes.u64")
 
-    def add(self, places: npt.NDArray[np.int64], texts: npt.NDArray[np.uint8], sizes: npt.NDArray[np.uint16]) -> None:
+    def add(
+        self, positions: npt.NDArray[np.int64], texts: npt.NDArray[np.uint8], sizes: npt.NDArray[np.uint16]
+    ) -> None:
         """Write the terms of a run that are new. `texts` are all texts of the run, one after another."""
-        new = ~self._written[places]
+        new = ~self._is_written[positions]
         wide = sizes.astype(np.int64)
-        lengths, new_places = wide[new], places[new]
+        lengths, new_places = wide[new], positions[new]
         self._texts.write(texts[np.repeat(new, wide)].tobytes())
         self._starts[new_places] = self._text_size + np.cumsum(lengths) - lengths
         self._sizes[new_places] = lengths
-        self._written[new_places] = True
+        self._is_written[new_places] = True
         self._text_size += int(lengths.sum())
 
     def close(self, numbers: npt.NDArray[np.uint32]) -> None:

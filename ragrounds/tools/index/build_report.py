@@ -154,7 +154,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
                     first = False
         return ", ".join(parts) or "nothing was found"
 
-    def lines(self, width: int = 100, most: int = _MOST_REASONS) -> list[str]:
+    def lines(self, width: int = 100, limit: int = _MOST_REASONS) -> list[str]:
         """Return the lines of the report: the counts, then the problems, the worst first and each reason once.
 
         Args:
@@ -170,7 +170,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         output = [self.counted()]
         for outcome, groups in reasons.items():
             ranked = sorted(groups.items(), key=lambda group: -len(group[1]))
-            listed = most if len(ranked) <= most else most - 1
+            listed = limit if len(ranked) <= limit else limit - 1
             for reason, entries in ranked[:listed]:
                 output += _group_lines(outcome, reason, entries, width)
             if left := ranked[listed:]:

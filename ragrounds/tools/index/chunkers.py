@@ -64,8 +64,8 @@ def chunker(spec: Spec | str) -> Chunker | None:
     if full_spec.name == "none":
         return None
     if full_spec.name == "headings":
-        short, most = (int(str(full_spec.parameters[key])) for key in ("short", "most"))
-        return lambda document: _number_passages(document, paragraphs(document.title, document.text, short, most))
+        short, longest = (int(str(full_spec.parameters[key])) for key in ("short", "most"))
+        return lambda document: _number_passages(document, paragraphs(document.title, document.text, short, longest))
     split = splitter(full_spec)
     return lambda document: _number_passages(document, ((document.title, text) for text in split(document.text)))
 
@@ -126,7 +126,7 @@ _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _BLANK = re.compile(r"\n\s*\n")
 
 
-def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[str, str]]:
+def paragraphs(title: str, text: str, short: int, longest: int) -> Iterator[tuple[str, str]]:
     """Yield the titles and texts of a Markdown document's paragraphs.
 
     A title is ``article -- section -- subtitle``; paragraphs below `short` characters are joined to the next of their
@@ -149,7 +149,9 @@ def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[s
                 level = len(heading.group(1))
                 levels = {other: name for other, name in levels.items() if other < level}
                 levels[level] = heading.group(2).strip()
-            elif paragraph and (len(paragraph) < short or len(part) < short) and len(paragraph) + 1 + len(part) < most:
+            elif (
+                paragraph and (len(paragraph) < short or len(part) < short) and len(paragraph) + 1 + len(part) < longest
+            ):
                 paragraph = f"{paragraph} {part}"
             else:
                 if paragraph:

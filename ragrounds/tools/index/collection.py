@@ -138,22 +138,24 @@ class PassageStore:
         identity, document, title, text = self.raw(position)
         return Passage(id=identity, document=document, title=title, text=text, corpus=corpus)
 
-    def each(self) -> Iterator[tuple[str, str, str, str]]:
+    def iterate(self) -> Iterator[tuple[str, str, str, str]]:
         """Iterate over all passages, in order."""
         return map(self.raw, range(self.count))
 
     def find(self, identity: str) -> int | None:
         """Return the position of a passage id; ``None`` if no passage has it."""
         return next(
-            (position for position in self._at("ids", identity) if self.raw(position)[0] == identity),
+            (position for position in self._positions_of_hash("ids", identity) if self.raw(position)[0] == identity),
             None,
         )
 
     def of_document(self, identity: str) -> list[int]:
         """Return the positions of a document's passages, in order; empty if the document does not exist."""
-        return [position for position in self._at("documents", identity) if self.raw(position)[1] == identity]
+        return [
+            position for position in self._positions_of_hash("documents", identity) if self.raw(position)[1] == identity
+        ]
 
-    def _at(self, kind: str, identity: str) -> list[int]:
+    def _positions_of_hash(self, kind: str, identity: str) -> list[int]:
         """Return the positions whose hash is that of an id."""
         hashes = map_array(self.folder / f"{kind}.u64", np.uint64)
         target = np.uint64(id_hash(identity))

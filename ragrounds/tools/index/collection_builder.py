@@ -271,7 +271,7 @@ class _CollectionBuild:
         """Read the remaining files, and complete the collection."""
         source = self._source
         if self._resume_point.at == (0, 0):
-            self._report.add_entries(source.found)
+            self._report.add_entries(source.other_files)
         try:
             for number, file in enumerate(source.files):
                 if number >= self._resume_point.at[0]:
@@ -301,7 +301,7 @@ class _CollectionBuild:
         """Read a file, starting at the line where an interrupted build stopped."""
         start = self._resume_point.at[1] if number == self._resume_point.at[0] else 0
         # The file is read as a corpus by itself. This method keeps its position in the real corpus.
-        single_file = replace(self._source, files=(path,), found=())
+        single_file = replace(self._source, files=(path,), other_files=())
         refused = None if self._strict else self._bad
         for passage, (_, line) in passages(single_file, bad=refused, report=self._report, start=(0, start)):
             self._store_document(passage, path, line)
@@ -425,7 +425,7 @@ def _index_ids(folder: Path) -> None:
     count = (folder / "offsets.u64").stat().st_size // 8
     store = PassageStore(folder, count)
     ids, documents = array("Q"), array("Q")
-    for identity, document, _, _ in store.each():
+    for identity, document, _, _ in store.iterate():
         ids.append(id_hash(identity))
         documents.append(ids[-1] if document == identity else id_hash(document))
     for kind, hashes in (("ids", ids), ("documents", documents)):

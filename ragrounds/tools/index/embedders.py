@@ -401,7 +401,7 @@ class OpenAIEmbedder(_TextEmbedder):
                 raise _TransientFault(kind, message, retry_after(answer.headers))
             if status in (401, 403, 404):
                 plain = self._redact(safe(message).replace("\n", " "))[:500]
-                raise StopRun(f"{self._client.place}: {plain}. Check the key, the model's name and the address.")
+                raise StopRun(f"{self._client.base_url}: {plain}. Check the key, the model's name and the address.")
             raise BadReply("bad_request", message)
         try:
             reply = read_json(answer.body)

@@ -25,7 +25,7 @@ class Weighted:
 
     term: int
     weight: float
-    most: float
+    maximum: float
 
 
 class Postings:
@@ -35,7 +35,7 @@ class Postings:
         self.passages = passages
         self.norms = Norms(map_array(folder / "lengths.u32", np.uint32), k1, b, mean)
         self.holders = map_array(folder / "holders.u32", np.uint32)
-        self.most = map_array(folder / "most.f32", np.float32)
+        self.maxima = map_array(folder / "most.f32", np.float32)
         windows = -(-passages // WINDOW)
         self.lists = RawLists(
             low=map_array(folder / "common" / "low.u16", np.uint16),
@@ -107,7 +107,7 @@ class Postings:
             (float(norms.k1), float(norms.b), float(norms.mean)),
             np.array([term.term for term in query], dtype=np.int64),
             np.array([term.weight for term in query], dtype=np.float32),
-            np.array([term.most for term in query], dtype=np.float64),
+            np.array([term.maximum for term in query], dtype=np.float64),
             min(k, self.passages),
         )
         best_keys = np.sort(best_keys[best_keys > 0])[::-1]

@@ -217,23 +217,23 @@ def _add_by_look_up(
     sums: Shorts,
     near: Ints,
     reach: Ints,
-    found: int,
-    places: Longs,
+    hit_count: int,
+    positions: Longs,
 ) -> None:
     """Add a term to the bounds of the passages that are in reach."""
     if number < len(lists.common_starts) - 1 and lists.rows[number] >= 0:
         row = lists.rows[number]
-        for idx in range(found):
+        for idx in range(hit_count):
             reach[idx] += table[lists.dense[row, base + near[idx]]]
-    elif number < len(lists.common_starts) - 1 and found * _LOOK_UP < stop - start:
-        _find_positions(lists.low[start:stop], 0, near[:found], places)
-        for idx in range(found):
-            position = start + places[idx]
+    elif number < len(lists.common_starts) - 1 and hit_count * _LOOK_UP < stop - start:
+        _find_positions(lists.low[start:stop], 0, near[:hit_count], positions)
+        for idx in range(hit_count):
+            position = start + positions[idx]
             if lists.low[position] == near[idx]:
                 reach[idx] += table[lists.common_codes[position]]
     else:
         _add_postings(lists, number, table, base, start, stop, sums)
-        for idx in range(found):
+        for idx in range(hit_count):
             reach[idx] += sums[near[idx]]
         for position in range(start, stop):
             sums[lists.low[position] if number < len(lists.common_starts) - 1 else lists.rare[position] - base] = 0
@@ -302,17 +302,17 @@ def _gather_reachable(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: 
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find_positions(values: Shorts | Words, base: int, wanted: Ints, places: Longs) -> None:
+def _find_positions(values: Shorts | Words, base: int, wanted_values: Ints, positions: Longs) -> None:
     """Find each of `wanted` plus `base` in an ascending list, which is not empty, and write its index if it is there.
 
     All are searched for in parallel steps: none waits for another's reading.
     """
     left = len(values)
-    places[: len(wanted)] = 0
+    positions[: len(wanted_values)] = 0
     while left > 1:
         half = left >> 1
-        for idx in range(len(wanted)):
-            places[idx] += half * (values[places[idx] + half - 1] < base + wanted[idx])
+        for idx in range(len(wanted_values)):
+            positions[idx] += half * (values[positions[idx] + half - 1] < base + wanted_values[idx])
         left -= half
 
 
@@ -345,7 +345,7 @@ def _exact_scores(
     froms: Longs,
     tos: Longs,
     near: Ints,
-    places: Longs,
+    positions: Longs,
 ) -> Floats:
     """Return the exact scores of some passages of a window, summed in 32 bits in the order of the terms."""
     k1, b, mean = shape
@@ -359,11 +359,11 @@ def _exact_scores(
         if start == stop:
             continue
         if number < common:
-            _find_positions(lists.low[start:stop], 0, near, places)
+            _find_positions(lists.low[start:stop], 0, near, positions)
         else:
-            _find_positions(lists.rare[start:stop], base, near, places)
+            _find_positions(lists.rare[start:stop], base, near, positions)
         for idx in range(len(near)):
-            position = start + places[idx]
+            position = start + positions[idx]
             if number < common:
                 is_held = lists.low[position] == near[idx]
                 times = int(lists.common_counts[position])

@@ -91,7 +91,7 @@ def import_vectors(
     with exclusive_build(folder):
         try:
             unused = _write_vectors(collection, folder, encoding, arrays_with_ids, dimensions, progress)
-            write_manifest(folder, vectors_manifest(collection, documents, dimensions, given=True))
+            write_manifest(folder, vectors_manifest(collection, documents, dimensions, imported=True))
         except OSError as problem:
             raise disk_error(folder, problem) from None
     return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), unused=unused)
@@ -251,13 +251,13 @@ class EarlierVectors:
             path, kind = vectors_file(other.folder / folder.name, encoding)
             if (path.parent / MANIFEST).is_file() and path.is_file() and damage(path.parent) is None:
                 self._vectors = map_array(path, kind).reshape(len(other.store), -1)
-                rows = other.store.each()
+                rows = other.store.iterate()
                 hashes = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(other.store))
                 self._order = np.argsort(hashes, kind="stable")
                 self._hashes = hashes[self._order]
                 return
 
-    def of(self, rows: Sequence[tuple[str, str, str, str]]) -> tuple[npt.NDArray[np.bool_], Vectors] | None:
+    def for_passages(self, rows: Sequence[tuple[str, str, str, str]]) -> tuple[npt.NDArray[np.bool_], Vectors] | None:
         """Return a mask of the passages that have a vector, and these vectors; ``None`` if no other version has any."""
         if self._vectors is None or not len(self._hashes):
             return None

@@ -68,7 +68,7 @@ def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model
 
 
 def vectors_manifest(
-    collection: Collection, documents: str, dimensions: int, *, given: bool = False
+    collection: Collection, documents: str, dimensions: int, *, imported: bool = False
 ) -> DenseStatistics:
     """Return the description of a collection's complete vectors."""
     return DenseStatistics(
@@ -77,5 +77,5 @@ def vectors_manifest(
         version=collection.manifest.version,
         passages=len(collection.store),
         dimensions=dimensions,
-        given=given,
+        given=imported,
     )

@@ -95,13 +95,13 @@ def _out_of_reach(model: str) -> str:
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
     answer: list[str] = []
     # Looking up a name has no time-out of its own: a thread that hangs is left behind.
-    asking = threading.Thread(target=lambda: answer.append(_asked(f"{endpoint.rstrip('/')}/{model}")), daemon=True)
+    asking = threading.Thread(target=lambda: answer.append(_hub_error(f"{endpoint.rstrip('/')}/{model}")), daemon=True)
     asking.start()
     asking.join(PATIENCE)
     return answer[0] if answer else f"they are not here, and {endpoint} does not answer within {PATIENCE:g} s"
 
 
-def _asked(url: str) -> str:
+def _hub_error(url: str) -> str:
     """Return why a hub's URL cannot be reached; empty if it answers, even with an error status."""
     if not url.startswith(("https://", "http://")):
         return f"they are not here, and {url} is no address of a hub"

@@ -249,7 +249,7 @@ class Bm25Searcher:
             weight = self._weight(holders, count, length)
             if weight * greatest > 0:
                 weighted.append(Weighted(term, weight, weight * greatest))
-        weighted.sort(key=attrgetter("most"), reverse=True)
+        weighted.sort(key=attrgetter("maximum"), reverse=True)
         return weighted
 
     def _term_entries(self, texts: Sequence[str]) -> Mapping[str, tuple[int, int, float] | None]:
@@ -261,7 +261,7 @@ class Bm25Searcher:
         if new:
             if len(entries) > _REMEMBERED:
                 entries = self._terms = {text: entries[text] for text in texts if text in entries}
-            holders, greatest = self._postings.holders, self._postings.most
+            holders, greatest = self._postings.holders, self._postings.maxima
             for text, term in zip(new, self._vocabulary.find(new), strict=True):
                 entries[text] = None if term is None else (term, int(holders[term]), float(greatest[term]))
         return entries
@@ -356,7 +356,9 @@ def open_bm25(
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     parameters = bm25_parameters(spec)
-    return corpora.each(lambda collection: open_bm25(collection, parameters, progress=corpora.counting("indexing")))
+    return corpora.open_over_all(
+        lambda collection: open_bm25(collection, parameters, progress=corpora.counting("indexing"))
+    )
 
 
 BM25 = Retriever(

@@ -86,7 +86,12 @@ def open_dense(
 
 
 def indexed_store(
-    collection: Collection, of: str, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None
+    collection: Collection,
+    index_form: str,
+    vectors: StoredVectors,
+    metric: Metric,
+    form: FaissForm,
+    progress: Count | None,
 ) -> FlatStore:
     """Return the index of a form over stored vectors, built and measured if it does not exist.
 
@@ -98,7 +103,7 @@ def indexed_store(
     fitted = form.fitted(*vectors.shape)
     if fitted.index == "flat":
         return FlatStore(vectors, metric)
-    described = msgspec.json.encode({"of": of, "metric": metric, "index": fitted.index}).decode()
+    described = msgspec.json.encode({"of": index_form, "metric": metric, "index": fitted.index}).decode()
     key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"faiss-{key}"
 
@@ -147,7 +152,7 @@ def _build(
 def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors, start: int, end: int) -> Vectors:
     """Return the vectors of a range of passages. Vectors of texts that another version holds are taken from there."""
     rows = [collection.store.raw(position) for position in range(start, end)]
-    earlier_vectors = earlier.of(rows)
+    earlier_vectors = earlier.for_passages(rows)
     texts = [(title, text) for _, _, title, text in rows]
     if earlier_vectors is None:
         return _embed_documents(embedder, texts)
@@ -233,7 +238,7 @@ class DenseSearcher:
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     card = None if spec.name == DENSE.name else card_encoding(spec)
     check_embedder(encoding_of(spec, card)[0])
-    return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.progress))
+    return corpora.open_over_all(lambda collection: open_dense(collection, spec, card, progress=corpora.progress))
 
 
 def _names() -> list[str]:

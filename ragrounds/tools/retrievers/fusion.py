@@ -89,11 +89,11 @@ class FusedSearcher:
         self._by_score = spec.name == "weighted"
         self._members = dict(members)
         self._weights = [_weight(spec, f"{name}_weight") for name in members]
-        values = {parameter.name: parameter.of(spec) for parameter in _OWN}
+        values = {parameter.name: parameter.value_in(spec) for parameter in _OWN}
         self._constant, self._depth = float(values["constant"]), int(values["depth"])
-        self._double, self._whole = values["double"] is True, values["joined"] == "whole"
+        self._double, self._joins_whole = values["double"] is True, values["joined"] == "whole"
         corpora = list(dict.fromkeys(member.corpus for member in members.values()))
-        self._ignores_corpus = self._whole or len(corpora) > 1
+        self._ignores_corpus = self._joins_whole or len(corpora) > 1
         member_specs: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
         self.corpus = "+".join(corpora)
         self.spec = str(Spec(spec.name, {**self._parameters, **member_specs}))
@@ -160,14 +160,14 @@ def _id(passage: Passage) -> Key:
 
 
 async def _search_member(member: Searcher, query: str, depth: int) -> list[Passage]:
-    return await (member.whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
+    return await (member.search_whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     preset = MEDRAG.get(spec.name)
     # A preset keeps its name, so that its passages name the retriever that the user named.
     resolved = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
-    is_whole = _JOINED.of(resolved) == "whole"
+    is_whole = _JOINED.value_in(resolved) == "whole"
     return FusedSearcher(
         resolved,
         {

@@ -40,7 +40,7 @@ class JoinedSearcher:
         """Return the passages of a document, from the first corpus that has it."""
         return passages_of(id, self._members)
 
-    async def whole(self, query: str, depth: int) -> list[Passage]:
+    async def search_whole(self, query: str, depth: int) -> list[Passage]:
         """Return the `depth` best passages of every corpus in one list, best first. It may hold `depth` × corpora."""
         lists = await asyncio.gather(*(member.search(query, depth) for member in self._members))
         hits = [hit for corpus_hits in lists for hit in corpus_hits]
@@ -49,7 +49,7 @@ class JoinedSearcher:
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages of all corpora."""
-        return (await self.whole(query, k))[:k]
+        return (await self.search_whole(query, k))[:k]
 
 
 def scores_are_distances(spec: Spec) -> bool:
@@ -58,7 +58,7 @@ def scores_are_distances(spec: Spec) -> bool:
     return spec.parameters.get("metric", card.encoding.metric if card else "") == "l2"
 
 
-def open_joined(spec: Spec, corpora: SearchedCorpora, *, named: Spec | None = None) -> JoinedSearcher:
+def open_joined(spec: Spec, corpora: SearchedCorpora, *, query_spec: Spec | None = None) -> JoinedSearcher:
     """Open a retriever over each of several corpora.
 
     Args:
@@ -71,13 +71,13 @@ def open_joined(spec: Spec, corpora: SearchedCorpora, *, named: Spec | None = No
         UserError: as for the retriever.
     """
     members = [replace(corpora, names=name).searcher(spec) for name in corpora_of(corpora.names)]
-    name = members[0].spec if named is None else str(named.having(of=value_of(members[0])))
+    name = members[0].spec if query_spec is None else str(query_spec.having(of=value_of(members[0])))
     return JoinedSearcher(name, members)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> JoinedSearcher:
     JOINED.check(spec)
-    return open_joined(member_spec(spec), corpora, named=spec)
+    return open_joined(member_spec(spec), corpora, query_spec=spec)
 
 
 JOINED = Retriever(

@@ -33,7 +33,7 @@ class MaxPSearcher:
     """Searcher that scores documents by their best chunk for the best piece of the query."""
 
     def __init__(self, spec: Spec, searcher: Searcher) -> None:
-        parameters = MAXP.given(spec)
+        parameters = MAXP.values_in(spec)
         chunker = complete(parameters["query"])
         self._searcher = searcher
         self._split = splitter(chunker)

@@ -88,7 +88,7 @@ class MeanParentSearcher(ParentSearcher):
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> ParentSearcher:
-    PARENT.given(spec)  # an error in the spec is raised before anything is built or loaded
+    PARENT.values_in(spec)  # an error in the spec is raised before anything is built or loaded
     inner = corpora.searcher(member_spec(spec))
     names = corpora_of(corpora.names)
     collections = [open_collection(name, corpora.home, progress=corpora.progress) for name in names]

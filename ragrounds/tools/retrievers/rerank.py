@@ -45,7 +45,7 @@ class RerankedSearcher:
     def __init__(self, spec: Spec, searcher: Searcher, scorer: PairScorer) -> None:
         self._searcher = searcher
         self._scorer = scorer
-        self._top: int = RERANK.given(spec)["top"]
+        self._top: int = RERANK.values_in(spec)["top"]
         parameters: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
         self.corpus = searcher.corpus
         self.spec = str(Spec("rerank", parameters))
@@ -120,7 +120,7 @@ def scorer_of(spec: Spec) -> PairScorer:
     Raises:
         UserError: the spec names no model, or the model is not available.
     """
-    parameters = RERANK.given(spec)
+    parameters = RERANK.values_in(spec)
     model = parameters["model"]
     if not isinstance(model, str):
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
@@ -133,7 +133,7 @@ def scorer_of(spec: Spec) -> PairScorer:
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
-    RERANK.given(spec)  # an error in the spec is raised before anything is built or loaded
+    RERANK.values_in(spec)  # an error in the spec is raised before anything is built or loaded
     scorer = scorer_of(spec)
     return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer)
 

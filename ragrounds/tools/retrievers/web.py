@@ -24,7 +24,7 @@ class WebSearcher(LiveSearcher):
     """Searcher of the web; see :class:`ragrounds.base.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
-        parameters = WEB.given(spec)
+        parameters = WEB.values_in(spec)
         requested, pages = parameters["provider"], parameters["pages"]
         if not isinstance(requested, str | Spec):
             raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")

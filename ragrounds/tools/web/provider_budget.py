@@ -249,12 +249,12 @@ class ProviderTraffic:
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ProviderTraffic]] = WeakKeyDictionary()
 
 
-def traffic_to(place: str, who: str) -> ProviderTraffic:
+def traffic_to(url: str, who: str) -> ProviderTraffic:
     """Return the traffic to a provider's address, one object for each event loop."""
     by_address = _traffic.setdefault(asyncio.get_running_loop(), {})
-    if place not in by_address:
-        by_address[place] = ProviderTraffic(who)
-    return by_address[place]
+    if url not in by_address:
+        by_address[url] = ProviderTraffic(who)
+    return by_address[url]
 
 
 def requested_wait(headers: Mapping[str, str]) -> float | None:

@@ -36,8 +36,8 @@ _LONG_QUERY = 2000
 class SearchProvider:
     """A search provider."""
 
-    def __init__(self, given: Spec | str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        spec = parse(given) if isinstance(given, str) else given
+    def __init__(self, given_spec: Spec | str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        spec = parse(given_spec) if isinstance(given_spec, str) else given_spec
         if spec.name not in _PROVIDERS:
             raise unknown("search provider", spec.name, _PROVIDERS, "docs/reference/retrieval.md")
         form = _PROVIDERS[spec.name]

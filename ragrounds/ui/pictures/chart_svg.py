@@ -160,7 +160,7 @@ class _Drawing:
             self.parts.append(_text(0, self.bottom, line, kind))
 
     def _x_of(self, axis: Axis, value: float) -> float:
-        return round(self.left + axis.place(value) * (self.right - self.left), 1)
+        return round(self.left + axis.position_of(value) * (self.right - self.left), 1)
 
     def _add_axis(self, axis: Axis, ticks: Sequence[str], words: str, top: float) -> None:
         """Add the axis at the bottom: its grid up to `top`, the labels of the ticks that have room, and its title."""
@@ -207,7 +207,7 @@ class _Drawing:
         """Return True if the figure that open attempts could still lead to is visible next to the mark."""
         if mark.best is None or mark.value is None:
             return False
-        return self.values.place(mark.best) - self.values.place(mark.value) > _MIN_DISTANCE
+        return self.values.position_of(mark.best) - self.values.position_of(mark.value) > _MIN_DISTANCE
 
     def _add_rows(self) -> list[str]:
         """Add a row for each mark: names at the left, figures at the right, the marks of a group under its name."""
@@ -272,7 +272,7 @@ class _Drawing:
         self.left, self.right = max(map(text_width, ticks)) + 30, self.width - 14
 
         def height(value: float) -> float:
-            return round(bottom - up.place(value) * (bottom - top), 1)
+            return round(bottom - up.position_of(value) * (bottom - top), 1)
 
         groups = list(dict.fromkeys(mark.group for mark in picture.marks if mark.group))
         shift = 0.0 if across.logarithmic else min(_SERIES_SHIFT, 24.0 / max(1, len(groups)))
@@ -301,13 +301,13 @@ class _Drawing:
             frame=(self.left + 2, top - 4, self.right + 10, bottom - 2),
         )
         if picture.steps:
-            corners = steps([point.at for point in points if point.mark.full], self.right)
+            corners = steps([point.spot for point in points if point.mark.full], self.right)
             self.parts.append(f'<path class="step" d="M{"L".join(f"{x:g} {y:g}" for x, y in corners)}"/>')
         for group in groups:
-            self.parts.append(_polyline(numbers[group], [point.at for point in points if point.mark.group == group]))
+            self.parts.append(_polyline(numbers[group], [point.spot for point in points if point.mark.group == group]))
         names, key = list[str](), list[str]()
         for point in points:
-            mark, (x, y), box = point.mark, point.at, point.box
+            mark, (x, y), box = point.mark, point.spot, point.box
             number, label = "" if point.colour is None else f"{point.colour % SERIES + 1}", mark_text(picture, mark, 2)
             hint = f"{mark.group or mark.name}: {label}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
             size = 5.0 if mark.group or box else 8.0 if point.number else 2.5

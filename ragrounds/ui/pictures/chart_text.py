@@ -99,7 +99,7 @@ def _render_rows(picture: Picture, width: int) -> Text:
         text.append(f"{one_line(mark.name, _NAME_WIDTH):<{_NAME_WIDTH}} ")
         _append_cells(text, _strip(picture, mark, axis, columns))
         text.append(f"  {figure}\n")
-    positions = [round(axis.place(tick) * (columns - 1)) for tick in axis.ticks]
+    positions = [round(axis.position_of(tick) * (columns - 1)) for tick in axis.ticks]
     text.append(f"{'':{_NAME_WIDTH}} {_tick_line(positions, tick_texts(picture, axis), columns)}\n", style="dim")
     text.append(f"{'':{_NAME_WIDTH}} {_legend_text(picture, safe(picture.words))}", style="dim")
     return text
@@ -109,7 +109,7 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     cells = [(" ", "")] * columns
 
     def column(value: float) -> int:
-        return round(axis.place(value) * (columns - 1))
+        return round(axis.position_of(value) * (columns - 1))
 
     for position in range(column(picture.band[0]), column(picture.band[1]) + 1) if picture.band else ():
         cells[position] = ("░", "dim")
@@ -118,7 +118,7 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     if mark.value is None:
         return cells
     if picture.bars:
-        full = round(axis.place(mark.value) * columns)
+        full = round(axis.position_of(mark.value) * columns)
         cells[:full] = [("█", "green")] * full
     if mark.low is not None or mark.high is not None:
         # A side without a bound reaches the edge.
@@ -148,11 +148,11 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
     grid: list[list[Cell]] = [[(" ", "")] * columns for _ in range(rows)]
 
     def column(value: float) -> int:
-        return round(across.place(value) * (columns - 1))
+        return round(across.position_of(value) * (columns - 1))
 
     def level(value: float) -> float:
         """Return the height of a value in lines, from 0 at the upper edge of the first line."""
-        return (1 - up.place(value)) * (rows - 1) + 0.5
+        return (1 - up.position_of(value)) * (rows - 1) + 0.5
 
     points = named_points(
         picture,
@@ -172,13 +172,14 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
                 grid[top][position] = ("├" if position == start else "┤" if position == int(to) else "─", _style(point))
     if picture.steps:
         _add_dotted_line(
-            grid, steps([(point.at[0], level(point.mark.value or 0.0)) for point in points if point.mark.full], columns)
+            grid,
+            steps([(point.spot[0], level(point.mark.value or 0.0)) for point in points if point.mark.full], columns),
         )
     key = dict[str, str]()
     for point in points:
         name, line, half = (
             safe(point.mark.group) or point.name,
-            int(point.at[1]) // 2,
+            int(point.spot[1]) // 2,
             level(point.mark.value or 0.0) % 1 >= 0.5,
         )
         if point.box:
@@ -186,7 +187,7 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
         elif name:
             key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = _style(point)
         shape = (_FULL if point.mark.full else _PALE)[half] if point.box else point.number or _DOT
-        grid[line][int(point.at[0])] = (shape, _style(point))
+        grid[line][int(point.spot[0])] = (shape, _style(point))
     scale = ", logarithmic" if across.logarithmic else ""
     text = Text(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n", style="dim")
     ticks = {int(level(tick)): label for tick, label in zip(up.ticks, tick_texts(picture, up), strict=True)}

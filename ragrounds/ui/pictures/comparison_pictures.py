@@ -27,7 +27,7 @@ def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
     Raises:
         UserError: nothing is scored, or not by this scorer.
     """
-    tables = comparison.shown([scorer] if scorer else [])
+    tables = comparison.shown_tables([scorer] if scorer else [])
     if not tables:
         by_scorer = f" by {scorer}" if scorer else ""
         raise UserError(

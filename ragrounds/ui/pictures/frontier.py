@@ -124,11 +124,11 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
             continue
         has_name = point.on_frontier or not is_crowded
         x, x_low, x_high = (None if end is None else times * end for end in (cost.value, cost.low, cost.high))
-        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, named=has_name)
+        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, is_labelled=has_name)
         if has_name:
             mark = replace(mark, low=score.low, high=score.high, x_low=x_low, x_high=x_high)
         marks.append(mark)
-    dots = sum(not mark.named for mark in marks)
+    dots = sum(not mark.is_labelled for mark in marks)
     words = f"{UNITS[frontier.measure]} {'per 100 questions' if times > 1 else 'a question'}"
     return Picture(
         title=f"{titled_by(scorer)}, by {words}",

@@ -26,7 +26,7 @@ class NamedPoint(NamedTuple):
     """Mark with its position."""
 
     mark: Mark
-    at: Spot
+    spot: Spot
     bars: Sequence[tuple[Spot, Spot]]
     """Intervals of the mark: upright, level."""
     colour: int | None
@@ -40,7 +40,7 @@ class NamedPoint(NamedTuple):
 
 def named_points(
     picture: Picture,
-    place: Callable[[Mark, float, float], Spot],
+    locate: Callable[[Mark, float, float], Spot],
     *,
     fit: Callable[[str], str],
     wide: Callable[[str], float],
@@ -60,12 +60,12 @@ def named_points(
     """
     valued = [(mark, mark.x, mark.value) for mark in picture.marks if mark.x is not None and mark.value is not None]
     points, names = (
-        [place(*mark_values) for mark_values in valued],
-        [fit(mark.name) if mark.named and not mark.group else "" for mark, *_ in valued],
+        [locate(*mark_values) for mark_values in valued],
+        [fit(mark.name) if mark.is_labelled and not mark.group else "" for mark, *_ in valued],
     )
     bars = [
         [
-            (place(mark, *least), place(mark, *greatest))
+            (locate(mark, *least), locate(mark, *greatest))
             for least, greatest in (((x, mark.low), (x, mark.high)), ((mark.x_low, value), (mark.x_high, value)))
             if None not in (*least, *greatest)
         ]
@@ -107,9 +107,9 @@ def distance(box: Box, point: Spot) -> float:
     return math.hypot(max(left - x, 0.0, x - right), max(top - y, 0.0, y - bottom))
 
 
-def meet(one: Box, other: Box, apart: float = 0.0) -> bool:
+def meet(one: Box, other: Box, margin: float = 0.0) -> bool:
     """Return True if two boxes share more than an edge, or are nearer than `apart` to each other's side."""
-    return one[0] - apart < other[2] and other[0] < one[2] + apart and one[1] < other[3] and other[1] < one[3]
+    return one[0] - margin < other[2] and other[0] < one[2] + margin and one[1] < other[3] and other[1] < one[3]
 
 
 def _place_boxes(

@@ -91,7 +91,7 @@ class Plot(Struct, frozen=True):
         return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
 
 
-def chosen_picture(known: Mapping[str, PictureMaker], name: str, of: str) -> tuple[str, Picture]:
+def chosen_picture(pictures: Mapping[str, PictureMaker], name: str, subject: str) -> tuple[str, Picture]:
     """Return the name and the picture that is meant.
 
     Args:
@@ -102,16 +102,16 @@ def chosen_picture(known: Mapping[str, PictureMaker], name: str, of: str) -> tup
     Raises:
         UserError: there are no pictures, none of this name, or nothing to draw in it.
     """
-    if not known:
-        raise UserError(f"{of} has no pictures.")
-    if name and name not in known:
-        raise UserError(f"There is no picture {name!r}.{nearest(name, known)} {of} has {', '.join(known)}.")
-    for candidate in [name] if name else known:
-        picture = known[candidate].make()
+    if not pictures:
+        raise UserError(f"{subject} has no pictures.")
+    if name and name not in pictures:
+        raise UserError(f"There is no picture {name!r}.{nearest(name, pictures)} {subject} has {', '.join(pictures)}.")
+    for candidate in [name] if name else pictures:
+        picture = pictures[candidate].make()
         if picture is not None:
             return candidate, picture
     missing = f"no picture {name!r}" if name else "nothing"
-    raise UserError(f"There is {missing} to draw: {known[name or next(iter(known))].lacking}.")
+    raise UserError(f"There is {missing} to draw: {pictures[name or next(iter(pictures))].lacking}.")
 
 
 def chosen_theme(name: str) -> Theme:

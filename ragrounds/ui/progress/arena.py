@@ -54,7 +54,7 @@ class LiveArena(TaskDisplay):
         """Count a match without printing."""
         self.matches += 1
         self.missing += sum(finished.match.panel(axis) is None for axis in self._axes)
-        for judgement in finished.judged:
+        for judgement in finished.judgements:
             self.calls += judgement.calls
             self.cost_paid = (
                 None if self.cost_paid is None or judgement.cost_paid is None else self.cost_paid + judgement.cost_paid

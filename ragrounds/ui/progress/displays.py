@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 def open_progress(
-    display: Display | None, tally: ReplayProgress, stream: TextIO | None = None, said: Sequence[str] = ()
+    display: Display | None, tally: ReplayProgress, stream: TextIO | None = None, earlier_lines: Sequence[str] = ()
 ) -> Progress:
     """Open the requested display on stderr; by default `full` on a terminal and `plain` elsewhere.
 
@@ -49,7 +49,11 @@ def open_progress(
     tally.begin()
     kind = display or "full"
     if kind == "full":
-        return FullProgress(tally, stream, said) if can_redraw(stream) else LineProgress(tally, stream, as_json=False)
+        return (
+            FullProgress(tally, stream, earlier_lines)
+            if can_redraw(stream)
+            else LineProgress(tally, stream, as_json=False)
+        )
     if kind == "none":
         return SilentProgress(tally)
     return LineProgress(tally, stream, as_json=kind == "json")
@@ -102,11 +106,11 @@ class FullProgress:
     Afterwards the terminal is restored, with one line if attempts are open or have failed.
     """
 
-    def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
+    def __init__(self, tally: ReplayProgress, stream: TextIO, earlier_lines: Sequence[str] = ()) -> None:
         self.observe, self._stream = tally.observe, stream
         self._facts = ProgressGatherer(tally)
         viewer = [sys.executable, "-m", "ragrounds", "trace", *tally.runs]
-        self._screen = Screen(stream, self._picture, said, viewer)
+        self._screen = Screen(stream, self._picture, earlier_lines, viewer)
 
     def _picture(self, width: int, height: int, other_lines: Sequence[str]) -> RenderableType:
         from ragrounds.ui.progress.frame import frame  # rich's tables: imported only if a screen is shown

@@ -243,5 +243,5 @@ def facts_json(facts: ProgressFacts) -> dict[str, object]:
     counts: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
     del counts["flying"], counts["agents"], counts["recent"]
     runs = {agent.run: to_builtins(agent) for agent in facts.agents}
-    longest = max((time.time() - attempt.at for attempt in facts.flying), default=None)
+    longest = max((time.time() - attempt.started_at for attempt in facts.flying), default=None)
     return counts | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -40,7 +40,7 @@ Parts = list[tuple[RenderableType, int]]
 
 
 def frame(
-    facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (), viewer: bool = False
+    facts: ProgressFacts, width: int, height: int, earlier_lines: Sequence[str] = (), viewer: bool = False
 ) -> RenderableType:
     """Render one screen of `width` columns and `height` lines.
 
@@ -60,7 +60,7 @@ def frame(
     foot = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)
     if viewer and not facts.asked_to_stop:
         foot = [*(f"{wording} v opens the viewer." for wording in foot), *foot]
-    return page(head, parts, said, foot, width, height)
+    return page(head, parts, earlier_lines, foot, width, height)
 
 
 def table_parts(facts: ProgressFacts, width: int = 160) -> list[RenderableType]:
@@ -161,7 +161,7 @@ def _columns(facts: ProgressFacts) -> list[Column]:
     one_dataset = all(agent.dataset for agent in facts.agents)
     score = facts.agents[0].dataset.rpartition("/")[2] if one_dataset and facts.agents else "average"
     return [
-        words("agent", lambda agent: one_line(agent.name, _NAME), whole=True),
+        words("agent", lambda agent: one_line(agent.name, _NAME), unfolded=True),
         Column("done", lambda agent: f"{agent.done:,}/{agent.total:,}"),
         Column(one_line(score, 16) or "score", lambda agent: scale(agent, agent.figure.value), spare=_SCORE),
         *([] if one_dataset else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
@@ -182,7 +182,7 @@ def _flying(facts: ProgressFacts, width: int) -> Parts:
         return []
     now = time.time()
     names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
-    visible = sorted(facts.flying, key=lambda attempt: attempt.at)[:_FLYING]
+    visible = sorted(facts.flying, key=lambda attempt: attempt.started_at)[:_FLYING]
     heading = f"in flight {len(facts.flying):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
     grid = Table.grid(padding=(0, 2, 0, 0))
     for justify, style in (("right", "cyan"), ("left", ""), ("left", ""), ("left", "green"), ("left", "dim")):
@@ -190,7 +190,7 @@ def _flying(facts: ProgressFacts, width: int) -> Parts:
     for attempt in visible:
         question = one_line(attempt.question_id, 40) + (f"#{attempt.epoch}" if attempt.epoch else "")
         cells = (names[attempt.run] if len(names) > 1 else "", question, one_line(attempt.node or "starting", 30))
-        grid.add_row(*map(Text, (duration(max(0.0, now - attempt.at)), *cells, doing_words(attempt, now))))
+        grid.add_row(*map(Text, (duration(max(0.0, now - attempt.started_at)), *cells, doing_words(attempt, now))))
     more = len(facts.flying) - len(visible)
     parts: Parts = [(Group(rule(heading, width), grid), len(visible) + 1)]
     return [*parts, *([(line(f"and {more:,} more", style="dim"), 1)] if more else [])]

@@ -23,12 +23,12 @@ class JudgeProgress(TaskDisplay):
     def __init__(self, runs: Sequence[str], stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._runs = ", ".join(runs)
-        self._judged = self._failed = self._calls = self._unreadable = 0
+        self._judged_count = self._failed = self._calls = self._unreadable = 0
         self._paid: float | None = 0.0
 
     def observe(self, answer: JudgedAnswer) -> None:
         """Count an answer that was judged."""
-        self._judged += 1
+        self._judged_count += 1
         self._failed += answer.failed
         self._calls += len(answer.calls)
         self._unreadable += sum(not verdict.outcome for verdict in answer.verdicts)
@@ -41,6 +41,7 @@ class JudgeProgress(TaskDisplay):
         failed = f", {self._failed:,} with a call that gave no reply" if self._failed else ""
         failed += f", {number_of(self._unreadable, 'unreadable verdict')}" if self._unreadable else ""
         return (
-            f"{number_of(self._judged, 'judgement')} of answers of {self._runs}, {self._judged / self.seconds:.1f}/s, "
+            f"{number_of(self._judged_count, 'judgement')} of answers of {self._runs}, "
+            f"{self._judged_count / self.seconds:.1f}/s, "
             f"{number_of(self._calls, 'model call')}, {dollars(self._paid)} paid{failed}"
         )

@@ -44,16 +44,16 @@ def _score(agent: AgentProgress) -> str:
     return f"{in_scale(agent.figure.value, unit)} ({agent.scorer}) {interval(agent.figure, unit)}"
 
 
-def node_words(facts: ProgressFacts, most: int = _NODES) -> str:
+def node_words(facts: ProgressFacts, limit: int = _NODES) -> str:
     """Count the attempts in flight by node."""
     node_counts = [f"{one_line(node, 24)} {count:,}" for node, count in facts.nodes.items()]
-    left = sum(list(facts.nodes.values())[most:])
-    return ", ".join([*node_counts[:most], *([f"elsewhere {left:,}"] if left else [])])
+    left = sum(list(facts.nodes.values())[limit:])
+    return ", ".join([*node_counts[:limit], *([f"elsewhere {left:,}"] if left else [])])
 
 
 def longest(facts: ProgressFacts) -> float:
     """Return the seconds for which the oldest attempt in flight has been running."""
-    return max((time.time() - attempt.at for attempt in facts.flying), default=0.0)
+    return max((time.time() - attempt.started_at for attempt in facts.flying), default=0.0)
 
 
 def doing_words(live: LiveAttempt, now: float) -> str:
@@ -62,10 +62,10 @@ def doing_words(live: LiveAttempt, now: float) -> str:
         return ""
     call = live.doing[-1]
     more_calls = f" and {number_of(len(live.doing) - 1, 'other call')}" if len(live.doing) > 1 else ""
-    took = duration(max(0.0, now - call.at))
+    took = duration(max(0.0, now - call.started_at))
     if call.kind == "model":
         return f"asks {one_line(call.actor.partition('[')[0], 60)} {took}{more_calls}"
-    target = f"“{one_line(call.what, 120)}”" if call.what else one_line(call.actor, 60)
+    target = f"“{one_line(call.subject, 120)}”" if call.subject else one_line(call.actor, 60)
     return f"{call.kind} {target} {took}{more_calls}"
 
 

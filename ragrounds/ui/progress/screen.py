@@ -113,7 +113,7 @@ class OtherOutput:
             for line in complete_lines:
                 self._add(line)
 
-    def shown(self) -> list[str]:
+    def last_lines(self) -> list[str]:
         """Return the last lines, including the unfinished one."""
         return [line for line in (*self.lines, _plain(self._open)) if line.strip()]
 
@@ -140,8 +140,10 @@ class Screen:
         viewer: command that takes the terminal when `v` is pressed, until it ends; empty: no key has an effect.
     """
 
-    def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = (), viewer: Sequence[str] = ()) -> None:
-        self._stream, self._picture, self._said = stream, picture, list(said)
+    def __init__(
+        self, stream: TextIO, picture: Picture, earlier_lines: Sequence[str] = (), viewer: Sequence[str] = ()
+    ) -> None:
+        self._stream, self._picture, self._earlier_lines = stream, picture, list(earlier_lines)
         self._other_output, self._began = OtherOutput(), time.monotonic()
         self._viewer = list(viewer) if _is_typed_into() else []
         self._modes: list[Any] = []
@@ -242,8 +244,8 @@ class Screen:
             size = os.get_terminal_size(self._out.fileno())
             self._console.size = ConsoleDimensions(max(1, size.columns), max(1, size.lines))
         self._other_output.read()
-        before = self._said if time.monotonic() - self._began < _STALE else ()
-        lines = [line for line in (*before, *self._other_output.shown()) if line.strip() and line != FINISHES]
+        before = self._earlier_lines if time.monotonic() - self._began < _STALE else ()
+        lines = [line for line in (*before, *self._other_output.last_lines()) if line.strip() and line != FINISHES]
         try:
             return self._picture(*self._console.size, lines)
         except Exception as error:  # a failing display must not end the work
@@ -258,7 +260,7 @@ def line(*parts: str | tuple[str, str], style: str = "") -> Text:
 def page(
     head: Sequence[RenderableType],
     body: Sequence[tuple[RenderableType, int]],
-    said: Sequence[str],
+    earlier_lines: Sequence[str],
     foot: Sequence[str],
     width: int,
     height: int,
@@ -273,8 +275,8 @@ def page(
         if lines <= room:
             parts.append(part)
             room -= lines
-    other_lines = [one_line(output_line, 10_000) for output_line in said][
-        -min(_VISIBLE_LINES, max(0, room - 1)) or len(said) :
+    other_lines = [one_line(output_line, 10_000) for output_line in earlier_lines][
+        -min(_VISIBLE_LINES, max(0, room - 1)) or len(earlier_lines) :
     ]
     if other_lines and room > 1:
         parts += [rule("other output", width), *(line(output_line, style="dim") for output_line in other_lines)]
@@ -297,7 +299,7 @@ def title(name: str, about: str, seconds: float) -> Table:
     return grid
 
 
-def footer_lines(in_flight: int, what: str, asked: int) -> list[str]:
+def footer_lines(in_flight: int, noun: str, interrupts: int) -> list[str]:
     """Return wordings of what Ctrl-C does now, or of what the last one does; the longest first.
 
     Args:
@@ -305,10 +307,10 @@ def footer_lines(in_flight: int, what: str, asked: int) -> list[str]:
         what: noun for these.
         asked: number of times that Ctrl-C was pressed.
     """
-    flying = f"the {number_of(in_flight, what)} in flight" if in_flight else "what is in flight"
-    if asked > 1:
+    flying = f"the {number_of(in_flight, noun)} in flight" if in_flight else "what is in flight"
+    if interrupts > 1:
         return ["Stopping at once: what is in flight is cut off, what ended is kept.", "Stopping at once."]
-    if asked:
+    if interrupts:
         return [
             f"Stopping: finishing {flying}, nothing else begins; Ctrl-C once more stops at once.",
             f"Stopping: {in_flight:,} in flight awaited; Ctrl-C again stops at once.",
@@ -323,7 +325,7 @@ def footer_lines(in_flight: int, what: str, asked: int) -> list[str]:
 def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
     """Describe the calls to each server, and whether its refusals slow them down."""
     return [
-        f"{one_line(flow.place, 60)}: {flow.flying:,} of {flow.flying + flow.waiting:,} calls in flight"
+        f"{one_line(flow.base_url, 60)}: {flow.flying:,} of {flow.flying + flow.waiting:,} calls in flight"
         + (f", slowed by {flow.limited:,} x 429 to {flow.allowed:,} at once" if flow.limited else "")
         for flow in traffic
     ]
@@ -375,7 +377,7 @@ class TaskDisplay:
             screen, self._screen = self._screen, None
             screen.__exit__(*error)
 
-    def picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
+    def picture(self, width: int, height: int, earlier_lines: Sequence[str]) -> RenderableType:
         """Render one screen of `width` columns and `height` lines."""
         head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
         if (share := self.share()) is not None:
@@ -384,7 +386,7 @@ class TaskDisplay:
             head.insert(2, bar)
         servers = [(line(server, style="dim"), 1) for server in server_words(flows())]
         foot = footer_lines(sum(flow.flying for flow in flows()), "call", times_asked())
-        return page(head, servers, said, foot, width, height)
+        return page(head, servers, earlier_lines, foot, width, height)
 
 
 def _descriptors_of(stream: TextIO) -> list[int]:

@@ -209,7 +209,7 @@ def _attempt(
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,
         "seconds": attempt.seconds if attempt.seconds or attempt.at else None,
-        "cause": texts(cause.said) if cause else "",
+        "cause": texts(cause.description) if cause else "",
         "no_hops": search_words(attempt, calls),
         "hops": [_hop(hop, texts) for hop in hops],
         "scores": [[s.scorer, s.value, s.answer_status, texts(s.prediction), texts(s.reason)] for s in trace.scores],

@@ -32,7 +32,7 @@ _OPEN_PAIRS = 15
 
 def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Return everything that the tables of the terminal show, with pictures."""
-    tables = comparison.shown(scorers)
+    tables = comparison.shown_tables(scorers)
     parts = [
         _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
     ]
@@ -97,7 +97,7 @@ def _cost_section(comparison: Comparison, table: ScorerTable, placed: Frontier, 
 
 
 def _outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
+    unplaced = all(table.frontier is None for table, _ in comparison.shown_tables(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
     remark = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
     return f"{remark}<h3>How attempts ended, and what they took</h3>{html_table(outcome_table(comparison, scorers))}"

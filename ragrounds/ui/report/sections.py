@@ -68,7 +68,7 @@ def incomplete_section(abstract: Abstract, names: Mapping[str, str], *, much: bo
 def abstract_section(
     comparison: Comparison,
     scorers: Sequence[str],
-    found: Abstract,
+    abstract: Abstract,
     names: Mapping[str, str],
     notes: Sequence[str],
     printed: Mapping[str, PrintedFigure],
@@ -83,22 +83,22 @@ def abstract_section(
         notes: notes on its runs, which are shown elsewhere.
         printed: run id → figure that a paper printed for the same.
     """
-    tables, called = [table for table, _ in comparison.shown(scorers)], agent_names(comparison)
+    tables, called = [table for table, _ in comparison.shown_tables(scorers)], agent_names(comparison)
     conclusion = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
     placed = tables[0].frontier if tables and len(comparison.rows) > 1 else None
     picture = figure(frontier_picture(placed, tables[0].scorer, called), _BESIDE) if placed else ""
     table = html_table(summary_table(comparison, tables, called, printed))
-    below = [*table_remarks(comparison, tables, called), who_answered(found, names)]
+    below = [*table_remarks(comparison, tables, called), who_answered(abstract, names)]
     remarks = "".join(f"<p>{prose(line)}</p>" for line in below)
     more = f'<p>{number_of(len(notes), "note")}: <a href="#limitations">Limitations</a>.</p>' if notes else ""
-    few = incomplete_section(found, names, much=False)
+    few = incomplete_section(abstract, names, much=False)
     about = f'<div class="dim">{remarks}{more}{few}</div>'
     return f'<p class="lead">{conclusion}</p><div class="first"><div>{table}{about}</div>{picture}</div>'
 
 
-def citation_section(found: Iterable[Citation]) -> str:
+def citation_section(citations: Iterable[Citation]) -> str:
     """Return the citations in words, and the BibTeX entries."""
-    entries = list(found)
+    entries = list(citations)
     lines = "".join(f"<li>{text(citation.what)}: {text(citation.text)}.</li>" for citation in entries)
     bibtex = text("".join(citation.bibtex for citation in entries))
     return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{bibtex}</pre></details>"
@@ -107,7 +107,7 @@ def citation_section(found: Iterable[Citation]) -> str:
 _KINDS = {"choice": "multiple choice", "long": "long answers", "extraction": "extraction"}
 
 
-def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attempts: str | None) -> str:
+def causes_section(counts: Sequence[CauseCount], names: Mapping[str, str], attempts: str | None) -> str:
     """Return a table of likely causes by agent; empty if there is no cause to list.
 
     Args:
@@ -115,7 +115,7 @@ def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attemp
         names: run id → name of the run, safe to show.
         attempts: address of the page with the attempts, to which causes link; empty: this page; ``None``: no links.
     """
-    if not found:
+    if not counts:
         return ""
     columns = (
         words("likely cause", "word"),
@@ -123,11 +123,11 @@ def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attemp
         words("it means", lambda cause: CAUSES[cause.word]),
     )
     links = (
-        {row_number: attempts + attempt_link(*cause.first) for row_number, cause in enumerate(found)}
+        {row_number: attempts + attempt_link(*cause.first) for row_number, cause in enumerate(counts)}
         if attempts is not None
         else {}
     )
-    table = table_of("causes", found, columns, title="attempts by likely cause")
+    table = table_of("causes", counts, columns, title="attempts by likely cause")
     led = "<p>A cause leads to the first such attempt.</p>" if links else ""
     return f"<h3>Why answers are not right</h3>{led}{html_table(table, links)}"
 
@@ -144,7 +144,7 @@ def what_agents_do(runs: Sequence[Run], names: Mapping[str, str]) -> str:
 
 def which_questions(comparison: Comparison, scorers: Sequence[str]) -> Iterator[str]:
     """Yield the number of questions of each scorer that does not cover all."""
-    for table, _ in comparison.shown(scorers):
+    for table, _ in comparison.shown_tables(scorers):
         covered = max((line.overall.n + line.overall.missing for line in table.lines), default=0)
         if 0 < covered < comparison.questions:
             kinds = " and ".join(_KINDS.get(kind, kind) for kind in described(table.scorer).kinds)

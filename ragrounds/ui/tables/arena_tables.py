@@ -83,7 +83,7 @@ def _ratings_by_axis(report: ArenaReport) -> TextTable:
 
     first = report.axes[0].ratings
     systems = [row.system for row in first.rows] if first else report.names
-    name_column = words("system", lambda name: one_line(name, 30), whole=True)
+    name_column = words("system", lambda name: one_line(name, 30), unfolded=True)
     about = {"title": "ratings (ranks) on each axis", "about": "Bradley-Terry on Elo's scale, mean 1000"}
     return table_of("axes", systems, (name_column, *map(column, report.axes)), **about)
 

@@ -93,5 +93,5 @@ def _total_rows(comparison: Comparison) -> Iterator[Row]:
                     "run": row.run,
                     "agent": row.agent,
                     "measure": column.csv,
-                    "value": column.of(row),
+                    "value": column.value_in(row),
                 }

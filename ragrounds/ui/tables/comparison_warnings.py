@@ -58,7 +58,7 @@ def limitation_sentences(
         scorers: the scorers that are shown; if empty, the headlines.
         names: run id → name of the run, safe to show.
     """
-    tables, rows = [table for table, _ in comparison.shown(scorers)], comparison.rows
+    tables, rows = [table for table, _ in comparison.shown_tables(scorers)], comparison.rows
     if any(row.no_model for row in rows):
         yield "Answers of no language model show that the pipeline works. They say nothing about models or medicine."
     for table in tables:

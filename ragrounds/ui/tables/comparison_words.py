@@ -46,19 +46,19 @@ def short_judges(specs: Iterable[str]) -> dict[str, str]:
     }
 
 
-def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> str:
+def judge_phrase(judges: ScoreJudges, names: Mapping[str, str] | None = None) -> str:
     """Return who gave the verdicts, to be written after "by": a judge, the majority of several, or the possible judges.
 
     Args:
         found: the judges of the scores.
         names: judge → name; by default its short name.
     """
-    short_names = names or short_judges(found.judges)
-    judge_names = [short_names[judge] for judge in found.judges]
-    if not found.known:
-        several = f"a majority among {joined_words(judge_names)}" if found.panel else joined_words(judge_names, "or")
+    short_names = names or short_judges(judges.judges)
+    judge_names = [short_names[judge] for judge in judges.judges]
+    if not judges.known:
+        several = f"a majority among {joined_words(judge_names)}" if judges.panel else joined_words(judge_names, "or")
         return f"{several}: the store does not say"
-    return f"the majority of {joined_words(judge_names)}" if found.panel else judge_names[0]
+    return f"the majority of {joined_words(judge_names)}" if judges.panel else judge_names[0]
 
 
 def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapping[str, str]) -> str:
@@ -78,18 +78,18 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
     )
 
 
-def kappa_ends(found: Agreement, digits: int = 3) -> str:
+def kappa_ends(agreement: Agreement, digits: int = 3) -> str:
     """Return the interval of a kappa, or the reason why it has no interval.
 
     Args:
         found: agreement with a kappa.
         digits: decimals.
     """
-    if found.kappa_low is not None and found.kappa_high is not None:
-        low, high = (figure_text(end, f".{digits}f") for end in (found.kappa_low, found.kappa_high))
+    if agreement.kappa_low is not None and agreement.kappa_high is not None:
+        low, high = (figure_text(end, f".{digits}f") for end in (agreement.kappa_low, agreement.kappa_high))
         return f"95 %: {low} to {high}"
-    if 0 < found.clusters < FEWEST_FOR_KAPPA:
-        return f"no interval: {number_of(found.clusters, 'answer')}, {FEWEST_FOR_KAPPA} needed"
+    if 0 < agreement.clusters < FEWEST_FOR_KAPPA:
+        return f"no interval: {number_of(agreement.clusters, 'answer')}, {FEWEST_FOR_KAPPA} needed"
     return "no interval: too few answers are labelled differently"
 
 
@@ -109,7 +109,7 @@ def verdict_lines(
         prices: run id → its cost, written after the best run by the first headline. If set, the verdicts of the other
             headlines are left out if they only say that nothing differs.
     """
-    tables, price = comparison.shown(scorers), prices or {}
+    tables, price = comparison.shown_tables(scorers), prices or {}
     runs = [row.run for row in comparison.rows]
     if not scorers and (
         missing_verdicts := unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)
@@ -140,7 +140,7 @@ def verdict_lines(
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
 
-def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
+def unjudged(benchmark: str, scorer_names: Sequence[str], runs: Sequence[str]) -> str:
     """Return a remark that a judge has yet to decide which answers are right, with its command.
 
     Empty if a judge already did, or if the scorers that are shown decide it themselves.
@@ -151,11 +151,11 @@ def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
         runs: ids of the runs, for the command.
     """
     card = card_of(benchmark)
-    candidates = card.headline if card and card.headline else [described(name).truth for name in shown]
+    candidates = card.headline if card and card.headline else [described(name).truth for name in scorer_names]
     judge_scorer = next((name for name in candidates if name and described(name).needs_judge), "")
-    if not judge_scorer or any(described(name).needs_judge for name in shown):
+    if not judge_scorer or any(described(name).needs_judge for name in scorer_names):
         return ""
-    not_by = f", not by {listed(list(shown))}" if shown else ""
+    not_by = f", not by {listed(list(scorer_names))}" if scorer_names else ""
     command = described(judge_scorer).command(runs)
     return f"A judge decides whether answers are right ({judge_scorer}){not_by}, and none is judged yet: `{command}`."
 
@@ -188,7 +188,7 @@ def _judges_suffix(scorer_finding: ScorerFinding, names: Mapping[str, str]) -> s
     return f"; judged by {judges}{noise}" if judges else ""
 
 
-def verdict(found: ScorerFinding, names: Mapping[str, str], price: str = "") -> str:
+def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -> str:
     """Return the verdict on the run with the best figure, as the rest of a sentence.
 
     Args:
@@ -196,53 +196,54 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], price: str = "") -> 
         names: run id → name of every other run.
         price: text that is written after the figure.
     """
-    value = plain_figure(found.best, found.unit) + price + equal_words(found, names)
-    untold = [names[run] for run in found.untold]
+    value = plain_figure(finding.best, finding.unit) + price + equal_words(finding, names)
+    untold = [names[run] for run in finding.untold]
     if len(untold) > 2:  # the table next to it has them all
         untold = [untold[0], f"{len(untold) - 1} others"]
-    match found.kind:
+    match finding.kind:
         case "ahead":
-            distance = difference_words(found, names, len(found.ahead) > 1)
-            return f"is significantly better than {all_others(len(found.ahead))}: {value}, {distance}"
+            distance = difference_words(finding, names, len(finding.ahead) > 1)
+            return f"is significantly better than {all_others(len(finding.ahead))}: {value}, {distance}"
         case "ahead of some":
-            count = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
+            count = f"{len(finding.ahead)} of {len(finding.ahead) + len(finding.untold)} others"
             rest = f"; not significantly different from {joined_words(untold)}"
             return f"is significantly better than {count}: {value}{rest}"
         case "untested":
             reason = "no test says which runs differ"
         case "none":
-            reason = none_words(found) + open_words(found.best, found.unit)
+            reason = none_words(finding) + open_words(finding.best, finding.unit)
         case "best untold":
             reason = "its difference to none of the others is significant"
         case "open":
-            reason = "attempts that are still open could turn that round" + open_words(found.best, found.unit)
+            reason = "attempts that are still open could turn that round" + open_words(finding.best, finding.unit)
     return f"has the best figure, {value}; {reason}"
 
 
-def none_words(found: ScorerFinding) -> str:
+def none_words(finding: ScorerFinding) -> str:
     """Return the statement that no two runs differ, and the test that shows it."""
-    if found.interval:
+    if finding.interval:
         return "the interval of the difference, which alone decides, holds 0"
-    if not found.beside:
+    if not finding.beside:
         return "no difference is significant"
     return (
-        f"no difference is significant over all pairs; {found.beside:,} of {number_of(found.tests, 'pair')} would be "
+        f"no difference is significant over all pairs; {finding.beside:,} of {number_of(finding.tests, 'pair')} "
+        "would be "
         "alone"
     )
 
 
-def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
+def equal_words(finding: ScorerFinding, names: Mapping[str, str]) -> str:
     """Return the addition to the best figure if other runs have the same; else empty."""
-    if not found.equal:
+    if not finding.equal:
         return ""
-    return f", and so {'have' if len(found.equal) > 1 else 'has'} {listed([names[run] for run in found.equal])}"
+    return f", and so {'have' if len(finding.equal) > 1 else 'has'} {listed([names[run] for run in finding.equal])}"
 
 
-def equal_runs(found: ScorerFinding) -> str:
+def equal_runs(finding: ScorerFinding) -> str:
     """Return the verdict if all runs have the same figure, as a sentence without its full stop."""
-    subject = "both runs have" if found.runs == 2 else f"all {found.runs:,} runs have"
-    tested = "no test says which runs differ" if found.kind == "untested" else "no difference is significant"
-    return f"{subject} {in_scale(found.best.overall.value, found.unit)}; {tested}"
+    subject = "both runs have" if finding.runs == 2 else f"all {finding.runs:,} runs have"
+    tested = "no test says which runs differ" if finding.kind == "untested" else "no difference is significant"
+    return f"{subject} {in_scale(finding.best.overall.value, finding.unit)}; {tested}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -291,7 +292,7 @@ def plain_figure(line: RunFigures, unit: str) -> str:
     return f"{in_scale(line.overall.value, unit)} {'%' if unit == 'percent' else unit}"
 
 
-def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool) -> str:
+def difference_words(finding: ScorerFinding, names: Mapping[str, str], with_names: bool) -> str:
     """Return the distance between the best run and the nearest run that it is significantly better than.
 
     Args:
@@ -299,17 +300,17 @@ def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool
         names: run id → name.
         named: True if the nearest run is to be named.
     """
-    nearest: Conclusion = found.ahead[0]
-    nearest_name = f" on the nearest, {names[nearest.worse]}" if named else ""
+    nearest: Conclusion = finding.ahead[0]
+    nearest_name = f" on the nearest, {names[nearest.worse]}" if with_names else ""
     # If lower is better, the best run is below the others.
     distance, low, high = (
         (nearest.difference, nearest.low, nearest.high)
-        if found.direction == "higher"
+        if finding.direction == "higher"
         else (-nearest.difference, -nearest.high, -nearest.low)
     )
-    unit = "points" if found.unit == "percent" else found.unit
-    text = f"{difference_text(distance, found.unit)} {unit}{nearest_name}"
-    return f"{text} (95 %: {ends(low, high, found.unit, signed=True)})"
+    unit = "points" if finding.unit == "percent" else finding.unit
+    text = f"{difference_text(distance, finding.unit)} {unit}{nearest_name}"
+    return f"{text} (95 %: {ends(low, high, finding.unit, signed=True)})"
 
 
 def all_others(count: int) -> str:

@@ -15,19 +15,19 @@ from ragrounds.ui.text import number_of, one_line, safe, size
 _LABEL_WIDTH = 13
 
 
-def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], width: int = 100) -> Iterator[str]:
+def built_lines(details: IndexDetails, *, new: bool, retrievers: Sequence[str], width: int = 100) -> Iterator[str]:
     """Yield the result of a build: what became of each file and document, and the retrievers that search them."""
-    if found.report is not None:
-        yield from found.report.lines(width)
-    if found.manifest is not None:
-        yield _version_text(found.manifest)
+    if details.report is not None:
+        yield from details.report.lines(width)
+    if details.manifest is not None:
+        yield _version_text(details.manifest)
     if not new:
         yield "nothing changed: the same version is searched"
     for spec in retrievers:
         yield one_line(f"searchable with {safe(spec)}", 400)
-    if new and (former := found.versions[:-1]):
+    if new and (former := details.versions[:-1]):
         former_size = size(sum(version.bytes for version in former))
-        name = quote(f"{found.name}@{former[0].version}")
+        name = quote(f"{details.name}@{former[0].version}")
         yield f"earlier versions take {former_size}: `ragrounds index rm {name}` removes one"
 
 
@@ -35,7 +35,7 @@ def _version_text(version: Manifest | IndexVersion) -> str:
     return f"{version.passages:,} passages of {version.documents:,} documents, version {version.version}"
 
 
-def index_table(found: Sequence[IndexDetails]) -> TextTable:
+def index_table(indexes: Sequence[IndexDetails]) -> TextTable:
     """Return a table with a line for each index."""
 
     def passages(index: IndexDetails) -> str:
@@ -43,7 +43,7 @@ def index_table(found: Sequence[IndexDetails]) -> TextTable:
         return f"{index.manifest.passages:,}" if index.manifest else "damaged" if index.damage else "half-built"
 
     columns = (
-        words("index", "name", whole=True),
+        words("index", "name", unfolded=True),
         Column("passages", passages),
         words("version", lambda index: index.manifest.version if index.manifest else ""),
         Column("kept", lambda index: len(index.versions)),
@@ -51,24 +51,24 @@ def index_table(found: Sequence[IndexDetails]) -> TextTable:
         Column("size", "bytes", size),
         words("chunker", lambda index: index.manifest.chunker if index.manifest else ""),
     )
-    return table_of("indexes", found, columns)
+    return table_of("indexes", indexes, columns)
 
 
-def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
+def details_lines(details: IndexDetails, width: int = 100) -> Iterator[str]:
     """Yield an index's source and settings, what became of each file, its engines, and its versions, the newest first.
 
     Args:
         found: the index.
         width: columns of the terminal.
     """
-    for label, text in _labelled_details(found):
+    for label, text in _labelled_details(details):
         yield from _wrap_labelled(label, text, width)
-    if found.report is not None:
-        for number, line in enumerate(found.report.lines(width - _LABEL_WIDTH)):
+    if details.report is not None:
+        for number, line in enumerate(details.report.lines(width - _LABEL_WIDTH)):
             yield f"{'' if number else 'files':{_LABEL_WIDTH}}{line}"
-    for engine in found.engines:
+    for engine in details.engines:
         yield from _wrap_labelled("engine", f"{engine.index}  {size(engine.bytes)}", width)
-    for version in reversed(found.versions):
+    for version in reversed(details.versions):
         runs = f", searched by {number_of(len(version.runs), 'stored run')}" if version.runs else ""
         yield from _wrap_labelled(
             "kept", f"{_moment_text(version.built)}  {_version_text(version)}, {size(version.bytes)}{runs}", width

@@ -10,7 +10,7 @@ from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 
-def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
+def bill_lines(graded: JudgedRun, *, is_written: bool) -> Iterator[str]:
     """Yield what was judged, by which judges, and the costs.
 
     Args:
@@ -25,7 +25,9 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
     answering_judges = [judge for judge in judges if judge not in silent]
     parts = [f"{graded.run}: {number_of(judged_answers, 'answer')} judged by {safe(', '.join(answering_judges))}"]
     parts += [f"{safe(', '.join(silent))} gave no verdict"] if silent else []
-    parts.append(f"{number_of(graded.missing, 'score')} missing" if written or not silent else "no score was written")
+    parts.append(
+        f"{number_of(graded.missing, 'score')} missing" if is_written or not silent else "no score was written"
+    )
     parts += [f"{number_of(graded.left, 'answer')} not judged"] if graded.left else []
     yield "; ".join(parts) + "."
     if panel and silent:
@@ -69,12 +71,12 @@ _EXCERPT_LENGTH = 120
 """Number of characters that are shown of a reply that could not be read."""
 
 
-def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
+def unreadable_lines(judged_runs: JudgedRuns) -> Iterator[str]:
     """Yield which format was expected of judges whose replies could not be read, and an example of a reply."""
-    for reply in judged.unreadable:
+    for reply in judged_runs.unreadable:
         excerpt = repr(one_line(reply.text, _EXCERPT_LENGTH)) if reply.text.strip() else "nothing"
-        yield f"{safe(reply.judge)} was asked to end with {reply.asked}. It said: {excerpt}"
-    if judged.silent:
+        yield f"{safe(reply.judge)} was asked to end with {reply.expected_form}. It said: {excerpt}"
+    if judged_runs.silent:
         yield (
             "These replies are in the journal, and the same command reads them again. If the judge was repaired "
             "since, --journal fresh asks it again; --fail-after never continues whatever it replies."

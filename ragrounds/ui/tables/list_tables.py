@@ -16,18 +16,18 @@ def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
     def about(retriever: Retriever) -> str:
         return retriever.summary + (f"; from the package {retriever.package}" if retriever.package else "")
 
-    columns = (words("name", whole=True), words("what it is", about, text=safe))
+    columns = (words("name", unfolded=True), words("what it is", about, text=safe))
     return table_of("retrievers", retrievers, columns, title="retrievers")
 
 
-def missing_lines(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+def missing_lines(missing: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield a line of what is installed, and one for each missing requirement, with the names that need it.
 
     Args:
         found: name, and its missing requirement; empty if nothing is missing.
     """
     lacking: dict[str, list[str]] = {}
-    for name, requirement in found:
+    for name, requirement in missing:
         text = "weights are downloaded when first used" if requirement.startswith("the weights ") else requirement
         lacking.setdefault(text, []).append(name)
     for requirement, names in sorted(lacking.items()):
@@ -39,7 +39,7 @@ def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
     """Return a table of datasets, with their package if any of them comes from one."""
     rows = list(cards)
     columns = (
-        words("name", lambda row: row[0].name, whole=True),
+        words("name", lambda row: row[0].name, unfolded=True),
         Column("questions", lambda row: row[0].size or None),
         words("task", lambda row: row[0].task),
         words("language", lambda row: row[0].language),

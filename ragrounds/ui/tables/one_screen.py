@@ -82,7 +82,7 @@ def print_one_screen(
         names: run id → name of the run, safe to show.
         console: where to print.
     """
-    width, tables = min(console.width, 100), [table for table, _ in comparison.shown(scorers)]
+    width, tables = min(console.width, 100), [table for table, _ in comparison.shown_tables(scorers)]
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     for line in (text for text in conclusion_texts if "`" in text):
         console.print(Text(line), soft_wrap=True)  # unwrapped, so that a command can be pasted whole
@@ -102,7 +102,7 @@ def print_one_screen(
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """Return the conclusions of a comparison with accuracy and cost, a few sentences each."""
-    tables = [table for table, _ in comparison.shown(scorers)]
+    tables = [table for table, _ in comparison.shown_tables(scorers)]
     nothing = [] if tables else ["No answer has a score yet."]
     first, *other_verdicts = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, tables)), ""]
     return [
@@ -117,17 +117,17 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
     ]
 
 
-def table_remarks(comparison: Comparison, shown: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
+def table_remarks(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
     """Return the lines below :func:`summary_table`: the meaning of its marks, and the doubts."""
-    return [*_mark_sentences(shown[:1], names), *_doubt_sentences(comparison, shown, names)]
+    return [*_mark_sentences(tables[:1], names), *_doubt_sentences(comparison, tables, names)]
 
 
-def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, str]:
+def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, str]:
     """Return each run's price in words, by run id.
 
     It is in dollars per 100 questions at full price, or in tokens per question if no run has known costs above 0.
     """
-    costs = run_costs(comparison, shown)
+    costs = run_costs(comparison, tables)
     if any(cost.dollars for cost in costs.values()):
         return {
             run: f"{dollars(cost.dollars)} per {_PRICED_QUESTIONS} questions"
@@ -140,7 +140,7 @@ def prices(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, st
 
 def summary_table(
     comparison: Comparison,
-    shown: Sequence[ScorerTable],
+    tables: Sequence[ScorerTable],
     names: Mapping[str, str],
     printed: Mapping[str, PrintedFigure] = MappingProxyType({}),
 ) -> TextTable:
@@ -155,13 +155,13 @@ def summary_table(
         names: run id → name of the run.
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
     """
-    lines = list(_run_lines(comparison, shown))
+    lines = list(_run_lines(comparison, tables))
     is_single = len(lines) == 1
     short = {run: one_line(name, _NAME_WIDTH) for run, name in names.items()}
     if len(set(short.values())) < len(short):  # the names differ only after the cut
         short = dict(names)
-    first = shown[0] if shown else None
-    figures_by_scorer = {table.scorer: {line.run: line.overall for line in table.lines} for table in shown[1:]}
+    first = tables[0] if tables else None
+    figures_by_scorer = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables[1:]}
     reference = _reference_run(first) if first and first.pairs else ""
 
     def value(line: _Line) -> str:
@@ -206,10 +206,10 @@ def summary_table(
         return f"{line.figures.overall.n:,}" if line.figures else ""
 
     columns = (
-        words("agent", lambda line: short[line.totals.run], whole=True),
+        words("agent", lambda line: short[line.totals.run], unfolded=True),
         Column(_heading(first), value) if first else None,
         Column("95 %", interval) if first else None,
-        *map(other, shown[1:]),
+        *map(other, tables[1:]),
         Column("diff.", difference) if reference else None,
         Column("95 % ", difference_ends) if reference else None,
         Column("n", question_count) if first and not is_single and differs(question_count) else None,
@@ -218,11 +218,11 @@ def summary_table(
         Column("time", time, spare=2) if differs(time) else None,
     )
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
-    counts = {table.scorer: max(line.overall.n for line in table.lines) for table in shown}
+    counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
         title += f" ({', '.join(f'{count:,} {scorer}' for scorer, count in counts.items())})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
-    percents = any(table.unit == "percent" for table in shown)
+    percents = any(table.unit == "percent" for table in tables)
     table = table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
     rows = list[tuple[str, ...]]()
     for line, row in zip(lines, table.rows, strict=True):
@@ -238,7 +238,7 @@ def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[s
 
     It has no time, and no tokens if there are prices. Its caption explains its marks and names the doubts.
     """
-    tables = [table for table, _ in comparison.shown(scorers)]
+    tables = [table for table, _ in comparison.shown_tables(scorers)]
     summary = summary_table(comparison, tables, names)
     priced = any(column.name.startswith("$") for column in summary.columns)
     column_indexes = [index for index, column in enumerate(summary.columns) if column.spare < (1 if priced else 2)]
@@ -315,12 +315,12 @@ def _swap_sides(tests: PairedFigure) -> PairedFigure:
     )
 
 
-def run_costs(comparison: Comparison, shown: Sequence[ScorerTable]) -> dict[str, RunCost]:
+def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, RunCost]:
     """Return the cost of each run by its id.
 
     If the first headline's frontier uses dollars, they are averaged over datasets as its scores are.
     """
-    frontier, costs = shown[0].frontier if shown else None, dict[str, RunCost]()
+    frontier, costs = tables[0].frontier if tables else None, dict[str, RunCost]()
     placed = frontier.points if frontier is not None and frontier.measure == "cost_uncached" else ()
     averages = {point.run: point.cost.value for point in placed}
     for row in comparison.rows:

@@ -35,28 +35,28 @@ from ragrounds.ui.text import (
 )
 
 
-def print_agreement(found: PeopleAgreement, raters: int) -> None:
+def print_agreement(agreement: PeopleAgreement, raters: int) -> None:
     """Print kappa, accuracy with its interval, what was left out, and the confusion table."""
-    console, confusion = results_console(), found.judge.confusion
-    for line in _agreement_lines(found, raters):
+    console, confusion = results_console(), agreement.judge.confusion
+    for line in _agreement_lines(agreement, raters):
         console.print(Text(line), soft_wrap=True)
-    if len(found.judges) > 1:
-        print_table(_judge_table(found), console)
+    if len(agreement.judges) > 1:
+        print_table(_judge_table(agreement), console)
     columns = [words("people", lambda row: row[0])]
     columns += [Column(safe(name), lambda row, name=name: row[1][name]) for name in confusion]  # type: ignore[misc]
-    judged_by = "the majority" if found.panel else "the judge"
+    judged_by = "the majority" if agreement.panel else "the judge"
     title = f"what people said (lines) and what {judged_by} said (columns)"
     print_table(table_of("confusion", confusion.items(), columns, title=title), console)
-    if found.categories:
-        print_table(_category_table(found), console)
-    for corrections in found.corrections:
+    if agreement.categories:
+        print_table(_category_table(agreement), console)
+    for corrections in agreement.corrections:
         if any(figure.corrected for figure in corrections.figures):
             _print_corrections(corrections, console)
     # The lines of several scorers are mostly the same.
-    for line in dict.fromkeys(line for corrections in found.corrections for line in _correction_lines(corrections)):
+    for line in dict.fromkeys(line for corrections in agreement.corrections for line in _correction_lines(corrections)):
         console.print(Text(line), soft_wrap=True)
-    if found.prices:
-        print_table(_price_table(found), console)
+    if agreement.prices:
+        print_table(_price_table(agreement), console)
 
 
 def _agreement_lines(agreement: PeopleAgreement, raters: int) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _category_table(agreement: PeopleAgreement) -> TextTable:
         agreement.categories,
         (
             words("of"),
-            words("name", whole=True),
+            words("name", unfolded=True),
             Column("items", "agreement.n"),
             Column("same %", "agreement.accuracy", lambda accuracy: percent(accuracy.value, 1)),
             Column("95 %", "agreement.accuracy", lambda accuracy: ends(accuracy.low, accuracy.high)),
@@ -139,7 +139,7 @@ def _print_corrections(corrections: Corrections, console: Console) -> None:
 
     needs_labels = any(run_figure.more is not None or run_figure.short for run_figure in figures)
     columns = (
-        words("run", whole=True),
+        words("run", unfolded=True),
         Column("by the judge (95 %)", "judge", figure),
         Column("labelled"),
         Column("corrected (95 %)", "corrected", figure),
@@ -151,7 +151,7 @@ def _print_corrections(corrections: Corrections, console: Console) -> None:
     print_table(table_of("corrected", figures, columns, title=title, about=about), console)
     if corrections.differences:
         pair = (
-            words("run", whole=True),
+            words("run", unfolded=True),
             Column("by the judge (95 %)", "judge", lambda estimate: figure(estimate, difference_text)),
             Column("corrected (95 %)", "corrected", lambda estimate: figure(estimate, difference_text)),
         )

@@ -37,7 +37,7 @@ def print_retrieval(
     first = names[0]
     means = (Column(name, text=_figure_text) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
-    facts = (column for column in _FACTS if any(column.of(entry) is not None for entry in entries))
+    facts = (column for column in _FACTS if any(column.value_in(entry) is not None for entry in entries))
     tables = [table_of("means", entries, (_RETRIEVER_COLUMN, *means), **about)]
     tables.append(table_of("queries", entries, (_RETRIEVER_COLUMN, *facts), title="queries, speed and size"))
     if comparisons:

@@ -46,7 +46,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
         "runs",
         runs,
         (
-            words("run", "run.id", whole=True),
+            words("run", "run.id", unfolded=True),
             words("agent", lambda overview: overview.name or overview.run.agent, spare=7),
             words("corpus", lambda overview: searched.get(overview.run.id, "")) if searched else None,
             words("benchmark", "run.benchmark", least=9, spare=2 if len(benchmarks) > 1 else 4),
@@ -118,7 +118,7 @@ def print_run(
                     for scorer_table in other_tables
                 ),
             )
-            for table, other_tables in comparison.shown()
+            for table, other_tables in comparison.shown_tables()
             if table.lines[0].overall.value is not None
         ]
         rows += [("note", note) for note in comparison.notes]
@@ -136,13 +136,13 @@ def print_run(
         print_table(ledger_table(costs), console)
 
 
-def differences_table(found: Sequence[RunDifference], first: str, second: str) -> TextTable:
+def differences_table(differences: Sequence[RunDifference], first: str, second: str) -> TextTable:
     """Return the differences between two runs, a line each."""
     return table_of(
         "differences",
-        found,
+        differences,
         (
-            words("what", "kind", whole=True),
+            words("what", "kind", unfolded=True),
             words("name"),
             words(first, lambda difference: safe(difference.first, 300) or "–"),
             words(second, lambda difference: safe(difference.second, 300) or "–"),
@@ -212,11 +212,13 @@ def ledger_table(ledger: Ledger) -> TextTable:
             last = line is ledger.total and len(lines) > 1
             return "all" if last and key == ledger.by[0] else getattr(line, key)
 
-        return words(key, cell, whole=key == "run")
+        return words(key, cell, unfolded=key == "run")
 
     optional = {"reused", "failed", "cached", "reasoning"}  # shown if any line has a value
     columns = [
-        column for column in _LEDGER_COLUMNS if column.name not in optional or any(column.of(line) for line in lines)
+        column
+        for column in _LEDGER_COLUMNS
+        if column.name not in optional or any(column.value_in(line) for line in lines)
     ]
     return table_of(
         "ledger",
@@ -260,15 +262,15 @@ def transfer_lines(moved: TransferResult) -> Iterator[str]:
         )
 
 
-def garbage_lines(found: Garbage) -> Iterator[str]:
+def garbage_lines(garbage: Garbage) -> Iterator[str]:
     """Yield what nothing refers to, and what was left."""
-    volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
+    volumes = ((garbage.calls, "recorded calls"), (garbage.texts, "texts"), (garbage.questions, "questions"))
     unreferenced = [_volume(volume, noun) for volume, noun in volumes if volume.count]
     yield f"Nothing refers to {', '.join(unreferenced)}." if unreferenced else "Nothing to remove."
-    if found.recent.count:
-        yield f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION)."
-    if found.outside.count:
-        yield f"Left, as no run made them: {_volume(found.outside, 'recorded calls')} (--outside removes them too)."
+    if garbage.recent.count:
+        yield f"Left, as too young: {_volume(garbage.recent, 'recorded calls')} (--older-than DURATION)."
+    if garbage.outside.count:
+        yield f"Left, as no run made them: {_volume(garbage.outside, 'recorded calls')} (--outside removes them too)."
 
 
 def _volume(volume: RowVolume, noun: str) -> str:

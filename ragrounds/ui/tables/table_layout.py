@@ -107,7 +107,9 @@ def _fit_columns(table: TextTable, indexes: Sequence[int], width: int) -> Band |
         # Headings are broken between their words.
         needed = max(cells, *(cell_len(word) for word in column.name.split() or [""]))
         widths.append(max(cells, cell_len(column.name)))
-        minimum.append(needed if column.right or column.whole else min(widths[-1], max(column.least, len(column.name))))
+        minimum.append(
+            needed if column.right or column.unfolded else min(widths[-1], max(column.least, len(column.name)))
+        )
     room = width - GAP * (len(indexes) - 1)
     if sum(minimum) > room:
         return None

@@ -45,7 +45,7 @@ class TraceApp(App[None]):
 
     def __init__(
         self,
-        shown: Pages | Store,
+        source: Pages | Store,
         *,
         pages_of: Callable[[Sequence[Run]], Pages] | None = None,
         where: str = "",
@@ -58,7 +58,7 @@ class TraceApp(App[None]):
         super().__init__()
         for app_theme in THEMES:
             self.register_theme(app_theme)
-        self.store, pages = (shown, None) if isinstance(shown, Store) else (shown.store, shown)
+        self.store, pages = (source, None) if isinstance(source, Store) else (source.store, source)
         self.pages_of = pages_of or (lambda runs: Pages(self.store, runs, *([pages.scorers] if pages else [])))
         self.attempt_list: AttemptList | None = None
         self.author, self.theme, self._view = author, theme, view
@@ -99,7 +99,7 @@ class TraceApp(App[None]):
         if not isinstance(self.screen, HomeScreen):
             self.push_screen(HomeScreen(self.store, self.open_runs))
 
-    async def action_view(self, name: str, here: bool = False) -> None:
+    async def action_view(self, name: str, at_cursor: bool = False) -> None:
         """Show the same attempts in another view; if `here`, at the attempt under the cursor."""
         if isinstance(self.screen, HomeScreen):
             await self.screen.action_view(name)
@@ -111,7 +111,7 @@ class TraceApp(App[None]):
             self.pop_screen()
         self.browse.open_place(index)
         current = self.browse.attempt_list.current
-        self.browse.open_view(name, *([current.index] if here and current else []))
+        self.browse.open_view(name, *([current.index] if at_cursor and current else []))
 
     @property
     def browse(self) -> BrowseScreen:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ragrounds.base.records import WITHOUT_ANSWER, Run
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.ui.text import duration, one_line, tokens
-from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown, wrap
+from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown_text, wrap
 
 _AROUND = 60
 """Rows that are read at a time: about a screenful."""
@@ -62,9 +62,9 @@ class AttemptList:
     @property
     def current(self) -> AttemptSummary | None:
         """Row under the cursor; ``None`` in an empty list."""
-        return self.at(self.row)
+        return self.row_at(self.row)
 
-    def at(self, row: int) -> AttemptSummary | None:
+    def row_at(self, row: int) -> AttemptSummary | None:
         """Return a row by its number from 0; ``None`` beyond the last."""
         if not 0 <= row < len(self):
             return None
@@ -240,7 +240,7 @@ def question_cells(summary: AttemptSummary | None, width: int, lines: int) -> Ce
     """Return the beginning of the question, in exactly `lines` lines of `width` cells, to be shown below a row."""
     if not lines:
         return []
-    text = " ".join(shown(summary.question.text[: 8 * width * lines]).split()) if summary else ""
+    text = " ".join(shown_text(summary.question.text[: 8 * width * lines]).split()) if summary else ""
     cut = list(itertools.islice(wrap(text, width - 3), lines + 1))
     visible_lines = [text[begin:end] for begin, end in cut[:lines]] + [""] * (lines - len(cut))
     visible_lines[-1:] = [visible_lines[-1] + "…"] if len(cut) > lines else visible_lines[-1:]

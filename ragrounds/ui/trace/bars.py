@@ -72,7 +72,7 @@ class KeyBar(Widget, can_focus=False):
     def _changed(self, _: Screen[object]) -> None:
         self.refresh()
 
-    def shown(self) -> list[tuple[Binding, str]]:
+    def visible_bindings(self) -> list[tuple[Binding, str]]:
         """Return the bindings that apply now, each with its key and description; the help is last."""
         active = [
             active_binding.binding
@@ -88,7 +88,7 @@ class KeyBar(Widget, can_focus=False):
 
     def fitting(self) -> list[tuple[Binding, str]]:
         """Return as many of the bindings as fit; the last one is always included."""
-        *keys, help = self.shown() or [(Binding("", "", ""), "")]
+        *keys, help = self.visible_bindings() or [(Binding("", "", ""), "")]
         room = self.size.width - cell_len(help[1]) - 3
         while keys and sum(cell_len(words) + 2 for _, words in keys) > room:
             keys.pop()

@@ -120,8 +120,8 @@ class BrowseScreen(ViewScreen):
         self.open()
 
     def _attempt_row(self, row: int, width: int) -> Cells:
-        summary = self.attempt_list.at(row)
-        signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
+        summary = self.attempt_list.row_at(row)
+        signs = note_signs(self.notes.notes_on(summary)) if self.notes and summary else ""
         width //= self.attempts.tall
         below = question_cells(summary, width, self.attempts.tall - 1)
         common = self.attempt_list.common_id
@@ -203,7 +203,7 @@ class BrowseScreen(ViewScreen):
         state = self.tree_state
         if state is None:
             return []
-        above = note_blocks(self.notes.of(state.loaded.summary)) if state.node is state.root else []
+        above = note_blocks(self.notes.notes_on(state.loaded.summary)) if state.node is state.root else []
         return [*above, *state.blocks()]
 
     @on(Rows.Moved, "#attempts")
@@ -406,7 +406,7 @@ class BrowseScreen(ViewScreen):
 
     # Following runs that are not finished: nothing moves under the reader's eyes
 
-    def written(self) -> None:
+    def show_new_records(self) -> None:
         """Show what was written since; the cursor and the scroll position stay."""
         self.forget()
         if self.attempt_list.order is not None:

@@ -30,7 +30,7 @@ Values = Callable[[str], Sequence[tuple[str, int]]]
 class Suggestion(Struct, frozen=True):
     """Suggestion for the filter line."""
 
-    shown: str
+    label: str
     about: str
     text: str
     """Whole line after the suggestion is taken."""

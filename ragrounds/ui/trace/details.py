@@ -87,10 +87,10 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield from _arena_verdicts(loaded)
 
 
-def option_blocks(summary: AttemptSummary, chosen: Mapping[str, Sequence[str]]) -> Iterator[TextBlock]:
+def option_blocks(summary: AttemptSummary, choices: Mapping[str, Sequence[str]]) -> Iterator[TextBlock]:
     """Yield the options, each with *gold* and who chose it: ``★ B. Vitamin K  ← gold · chosen``."""
     for letter, text in summary.question.options.items():
-        right, choosers = letter == summary.gold.answer, chosen.get(letter, ())
+        right, choosers = letter == summary.gold.answer, choices.get(letter, ())
         remarks = " · ".join([*(["gold"] if right else []), *choosers])
         style = "gold" if right else "wrong" if choosers else "plain"
         yield TextBlock(f"{'★' if right else ' '} {letter}. {text}" + (f"  ← {remarks}" if remarks else ""), style)
@@ -140,7 +140,7 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     came = f"{sign}{summary.question.id}: {answer}{scorer}{gold}"
     blocks = [TextBlock(came, style if style != "dim" else "plain")]
     if (cause := cause_in(loaded)) is not None:
-        blocks.append(TextBlock(cause.said, "trouble"))
+        blocks.append(TextBlock(cause.description, "trouble"))
     if not loaded.hops:
         unknown = searches_unknown(loaded.attempt, loaded.traced)
         return [*blocks, TextBlock(f"No search to show: {unknown or 'none was made'}.", "dim")]
@@ -157,7 +157,7 @@ def _course_of_attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         if isinstance(event, Noted) and event.what == DRAWN:
             yield TextBlock(event.text.partition(":")[0], "note")
     if cause is not None and cause.word != "not ended":
-        yield TextBlock(cause.said, "note")
+        yield TextBlock(cause.description, "note")
     yield from _gold_lines(loaded)
     if hops:
         yield TextBlock("\nhops", "heading")
@@ -240,9 +240,9 @@ def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         if descendant.call is None or descendant.call.error:
             continue
         yield TextBlock(f"\n{descendant.row.plain}", "heading", elsewhere=True)
-        if (hop := hops.get(descendant.place)) is not None:
+        if (hop := hops.get(descendant.call_number)) is not None:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
-        reply = loaded.traced[descendant.place].reply
+        reply = loaded.traced[descendant.call_number].reply
         if reply is not None and reply.text.strip():
             yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
 
@@ -268,14 +268,14 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         yield TextBlock(f"\n{damaged}", "trouble")
         return
     hop = (
-        next((candidate for candidate in loaded.hops if candidate.call == node.place), None)
+        next((candidate for candidate in loaded.hops if candidate.call == node.call_number), None)
         if call.kind == "search"
         else None
     )
     if recorded.searched is not None:
         yield from search_blocks(loaded, recorded, hop)
     if recorded.asked is not None:
-        yield from exchange(loaded, recorded.asked, recorded.reply, node.place)
+        yield from exchange(loaded, recorded.asked, recorded.reply, node.call_number)
     if recorded.used is not None:
         yield TextBlock("\nasked", "heading")
         yield TextBlock(value_text(recorded.used))
@@ -378,14 +378,14 @@ def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         if (
             score in first
             or _score_key(score) != _score_key(first[0])
-            or score.scorer in {reply.scorer for reply in loaded.judged}
+            or score.scorer in {reply.scorer for reply in loaded.judge_replies}
         ):
             yield _score_line(loaded, score)
             for line in score.prediction.split("\n")[1:]:  # its components
                 yield TextBlock(line, "plain", 2)
         else:
             agreeing.append(score.scorer)
-        for reply in loaded.judged:
+        for reply in loaded.judge_replies:
             if reply.scorer == score.scorer and not reply.told:
                 yield TextBlock(f"judged by {reply.judge}; which of the replies is its own is not known", "dim", 2)
             elif reply.scorer == score.scorer:

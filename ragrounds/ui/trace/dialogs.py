@@ -43,9 +43,9 @@ class FindBar(Horizontal):
         yield Label("", markup=False)
         yield Input(select_on_focus=True, id="find-text")
 
-    def ask(self, title: str, before: str, back: Widget | None, found: Callable[[str], None]) -> None:
+    def ask(self, title: str, before: str, back: Widget | None, on_submit: Callable[[str], None]) -> None:
         """Ask for a text; `found` is called with it, then `back` is focused again."""
-        self._search_for, self._back = found, back
+        self._search_for, self._back = on_submit, back
         self.query_one(Label).update(f"/ {title}:")
         line = self.query_one(Input)
         line.value = before
@@ -90,9 +90,9 @@ class MenuScreen(ModalScreen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", id="menu.leave")]
 
-    def __init__(self, title: str, lines: Sequence[MenuLine], at: int = 0) -> None:
+    def __init__(self, title: str, lines: Sequence[MenuLine], selected: int = 0) -> None:
         super().__init__()
-        self.menu_title, self.menu_lines, self._first_highlighted = title, tuple(lines), at
+        self.menu_title, self.menu_lines, self._first_highlighted = title, tuple(lines), selected
 
     def compose(self) -> ComposeResult:
         """Compose the lines in a box, and the keys below."""

@@ -27,12 +27,12 @@ class AnswerDifference(ScoreDifference, frozen=True):
     """Answer of each run and, if it is not right, the likely cause."""
 
 
-def answer_differences(pages: Pages, found: Sequence[ScoreDifference]) -> list[AnswerDifference]:
+def answer_differences(pages: Pages, score_differences: Sequence[ScoreDifference]) -> list[AnswerDifference]:
     """Return the differences of the first two runs of some pages with their answers. Passages and prompts are not
     kept."""
     reader, differences = HopReader(pages), []
-    for start in range(0, len(found), _AT_ONCE):
-        chunk = found[start : start + _AT_ONCE]
+    for start in range(0, len(score_differences), _AT_ONCE):
+        chunk = score_differences[start : start + _AT_ONCE]
         against = [pages.row_of(1, difference.question_id, difference.epoch) for difference in chunk]
         indices = [
             index for difference, row in zip(chunk, against, strict=True) for index in (difference.row, row or 0)
@@ -56,26 +56,26 @@ def answer_differences(pages: Pages, found: Sequence[ScoreDifference]) -> list[A
     return differences
 
 
-def difference_table(first: Run, second: Run, found: Sequence[AnswerDifference]) -> TextTable:
+def difference_table(first: Run, second: Run, differences: Sequence[AnswerDifference]) -> TextTable:
     """Return a table of both runs with the number of questions on which each scores higher, and a row per question.
 
     Long answers have partial scores.
     """
     names = [safe(run.id if first.agent == second.agent else run.agent) for run in (first, second)]
-    ahead = sum(difference.first > difference.second for difference in found)
-    higher = f"#1 {names[0]} scores higher on {ahead:,}, #2 {names[1]} on {len(found) - ahead:,}"
+    ahead = sum(difference.first > difference.second for difference in differences)
+    higher = f"#1 {names[0]} scores higher on {ahead:,}, #2 {names[1]} on {len(differences) - ahead:,}"
     columns = (
-        words("question", lambda difference: attempt_name(difference.attempts[0]), whole=True),
+        words("question", lambda difference: attempt_name(difference.attempts[0]), unfolded=True),
         words("gold", lambda difference: one_line(difference.attempts[0].gold.answer, _ANSWER)),
         words("#1", lambda difference: _answer(difference, 0)),
         words("#2", lambda difference: _answer(difference, 1)),
         words("it begins", lambda difference: one_line(difference.attempts[0].question.text[:160], 60), spare=1),
     )
-    title = f"{number_of(len(found), 'question')} on which they differ: {higher}"
-    return table_of("differing", found, columns, title=title)
+    title = f"{number_of(len(differences), 'question')} on which they differ: {higher}"
+    return table_of("differing", differences, columns, title=title)
 
 
-def difference_json(first: Run, second: Run, found: Sequence[AnswerDifference]) -> dict[str, object]:
+def difference_json(first: Run, second: Run, differences: Sequence[AnswerDifference]) -> dict[str, object]:
     """Return the differences as values that JSON can hold."""
     return {
         "first": first.id,
@@ -91,7 +91,7 @@ def difference_json(first: Run, second: Run, found: Sequence[AnswerDifference]) 
                 "answers": [line.answer for line in difference.lines],
                 "causes": [line.cause.word if line.cause else None for line in difference.lines],
             }
-            for difference in found
+            for difference in differences
         ],
     }
 

@@ -159,8 +159,10 @@ class FilterScreen(ModalScreen[str | None]):
             return
         # The marker is aligned with the error's position, unless the line is scrolled.
         room = max(10, message_pane.columns)
-        marker = " " * problem.at + "^" * max(1, problem.length) if problem.at + problem.length < room else ""
-        unfinished = problem.at >= len(line.value.rstrip())
+        marker = (
+            " " * problem.position + "^" * max(1, problem.length) if problem.position + problem.length < room else ""
+        )
+        unfinished = problem.position >= len(line.value.rstrip())
         style = "dim" if unfinished else "wrong"
         message_pane.show([TextBlock(marker, style), TextBlock(one_line(str(problem), room), style)])
 
@@ -168,9 +170,9 @@ class FilterScreen(ModalScreen[str | None]):
         if row >= len(self.offered):
             return []
         suggestion = self.offered[row]
-        size = min(max(18, *(len(offer.shown) for offer in self.offered[:40])), max(10, width // 2))
+        size = min(max(18, *(len(offer.label) for offer in self.offered[:40])), max(10, width // 2))
         return [
-            (fit(one_line(suggestion.shown, 400), size) + "  ", "key"),
+            (fit(one_line(suggestion.label, 400), size) + "  ", "key"),
             (fit(one_line(suggestion.about, 400), max(0, width - size - 2)), "dim"),
         ]
 
@@ -200,18 +202,18 @@ class FilterScreen(ModalScreen[str | None]):
         # Priority keys overtake letters that still wait in the queue of the screen or of the line.
         self.call_later(lambda: is_open(self) and self.query_one(Input).call_later(perform))
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, step: int) -> None:
         """Move through the suggestions."""
-        self._after_typing(partial(self._move, by))
+        self._after_typing(partial(self._move, step))
 
-    def _move(self, by: int) -> None:
+    def _move(self, step: int) -> None:
         rows = self.query_one("#offered", Rows)
-        if not self._moved and by > 0 and not self.query_one(Input).value:
+        if not self._moved and step > 0 and not self.query_one(Input).value:
             self._moved = True
             rows.refresh()
             return
         self._moved = True
-        rows.action_move(by)
+        rows.action_move(step)
 
     def action_take(self) -> None:
         """Put the suggestion under the cursor into the line."""

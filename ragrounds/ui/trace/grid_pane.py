@@ -194,9 +194,9 @@ class GridPane(Rows):
         if again:
             self.post_message(self.Chosen(self, row))
 
-    def action_column(self, by: int) -> None:
+    def action_column(self, step: int) -> None:
         """Move the cursor by `by` agents."""
-        self.to_column(self.column + by)
+        self.to_column(self.column + step)
 
     def to_column(self, column: int) -> None:
         """Put the cursor on an agent."""

@@ -61,7 +61,7 @@ class RunGroup(Struct):
     @property
     def table(self) -> ScorerTable | None:
         """Figures of the runs under the headline scorer."""
-        tables = self.comparison.shown() if self.comparison else ()
+        tables = self.comparison.shown_tables() if self.comparison else ()
         return tables[0][0] if tables else None
 
 
@@ -127,7 +127,7 @@ class HomeScreen(Screen[int | None]):
         return self.query_one("#runs", Rows)
 
     @property
-    def here(self) -> tuple[RunGroup, Run | None] | None:
+    def selection(self) -> tuple[RunGroup, Run | None] | None:
         """Group and run under the cursor; the run is ``None`` on the line of a group."""
         return self.lines[self.rows.row] if self.lines else None
 
@@ -169,10 +169,10 @@ class HomeScreen(Screen[int | None]):
         self._compare(group)
 
     def _set_groups(self, runs: Sequence[Run], names: dict[str, str]) -> None:
-        known_groups = {asked(group.runs[0]): group for group in self.groups}
+        known_groups = {questions_key(group.runs[0]): group for group in self.groups}
         runs_by_questions: dict[object, list[Run]] = {}
         for run in sorted(runs, key=lambda run: run.created):
-            runs_by_questions.setdefault(asked(run), []).append(run)
+            runs_by_questions.setdefault(questions_key(run), []).append(run)
         groups: list[RunGroup] = []
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
             called = agent_names(members, names)
@@ -191,7 +191,7 @@ class HomeScreen(Screen[int | None]):
 
     def _listed(self) -> None:
         """Show the lines again, the best run of each group first; the cursor stays on its run."""
-        current = self.here
+        current = self.selection
         self.lines = []
         for group in self.groups:
             self.lines.append((group, None))
@@ -277,10 +277,10 @@ class HomeScreen(Screen[int | None]):
         at_work = sum(1 for overview in self.overviews.values() if overview.so_far)
         about = [number_of(len(self.overviews), "run"), f"{at_work} not finished" if at_work else ""]
         self.query_one(TopLine).tell(*about, f"picked: {len(self.picked)}" if self.picked else "")
-        if self.here is None:
+        if self.selection is None:
             self.query_one("#about", Static).update("There are no runs yet. `ragrounds run` makes some.")
             return
-        group, run = self.here
+        group, run = self.selection
         conclusion, table = Text(), group.table
         if group.comparison is not None and table is not None:
             priced = prices(group.comparison, [table])
@@ -315,9 +315,9 @@ class HomeScreen(Screen[int | None]):
 
     def action_fold(self, folded: bool) -> None:
         """Fold or unfold the runs under the cursor."""
-        if self.here is None or self.here[0].folded == folded:
+        if self.selection is None or self.selection[0].folded == folded:
             return
-        group = self.here[0]
+        group = self.selection[0]
         group.folded = folded
         if not folded and group.comparison is None:
             self._compare_unfolded(group)
@@ -326,9 +326,9 @@ class HomeScreen(Screen[int | None]):
     def action_pick(self) -> None:
         """Pick the run under the cursor, or unpick it. Picked runs on other questions are dropped: they cannot be
         compared."""
-        if self.here is None or (run := self.here[1]) is None:
+        if self.selection is None or (run := self.selection[1]) is None:
             return
-        member_ids = {member.id for member in self.here[0].runs}
+        member_ids = {member.id for member in self.selection[0].runs}
         picked_members = [id for id in self.picked if id in member_ids]
         self.picked = (
             [id for id in picked_members if id != run.id] if run.id in picked_members else [*picked_members, run.id]
@@ -343,11 +343,11 @@ class HomeScreen(Screen[int | None]):
         self.rows.refresh()
 
     @on(Rows.Chosen)
-    async def _chosen(self) -> None:
-        if self.here is not None and self.here[1] is None and self.here[0].folded:
+    async def _selected_runs(self) -> None:
+        if self.selection is not None and self.selection[1] is None and self.selection[0].folded:
             self.action_fold(False)
-        elif self.here is not None:
-            await self.action_view("attempts" if self.here[1] or len(self.here[0].runs) == 1 else "grid")
+        elif self.selection is not None:
+            await self.action_view("attempts" if self.selection[1] or len(self.selection[0].runs) == 1 else "grid")
 
     async def action_filter(self) -> None:
         """Filter the attempts of the runs under the cursor."""
@@ -359,9 +359,9 @@ class HomeScreen(Screen[int | None]):
 
         For one run its attempts are listed. To compare two, the run under the cursor and the best other one are taken.
         """
-        if self.here is None:
+        if self.selection is None:
             return
-        group, run = self.here
+        group, run = self.selection
         picked = [member for id in self.picked for member in group.runs if member.id == id]
         if name == "compare" and len(picked) < 2 and len(group.runs) > 1:
             ranked = sorted(group.runs, key=lambda member: -(self._score(group, member)[0] or 0.0))
@@ -373,7 +373,7 @@ class HomeScreen(Screen[int | None]):
         self._opens(picked if len(picked) > 1 else group.runs, name, f"run:{run.id}" if only and run else "")
 
 
-def asked(run: Run) -> object:
+def questions_key(run: Run) -> object:
     """Return the key of a run's questions. Runs with the same key can be compared."""
     return run.benchmark, run.questions, run.epochs
 

@@ -77,7 +77,7 @@ class HopColumns(Struct, frozen=True):
     question: int
     hop: int
     """Cells of one hop."""
-    shown: int
+    visible: int
     """Number of hops next to each other."""
     answer: int
     cause: int
@@ -85,28 +85,28 @@ class HopColumns(Struct, frozen=True):
     """Cells that the hops leave."""
 
 
-def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
+def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopColumns:
     """Return the columns of a list of `width` cells whose attempts have at most `most` hops."""
     agent = min(max(5, *map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
     answer = 4 if width < 100 else 11 if width < 160 else 20
     other_columns = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
-    if (width - other_columns - question) // max(1, most) < _GENEROUS:
+    if (width - other_columns - question) // max(1, hop_count) < _GENEROUS:
         question = 9  # queries are more informative than the beginning of the question
     room = width - other_columns - question
-    visible = max(1, min(max(1, most), room // _LEAST))
+    visible = max(1, min(max(1, hop_count), room // _LEAST))
     hop = max(_LEAST, min(_WIDEST, room // visible))
     left = max(0, room - visible * hop)
     more = max(0, left - _MORE)
     return HopColumns(agent, question + more, hop, visible, answer, _CAUSE, left - more)
 
 
-def hop_heading(columns: HopColumns, first: int, most: int) -> str:
+def hop_heading(columns: HopColumns, first: int, hop_count: int) -> str:
     """Return the headings of the columns; `first` is the first visible hop, from 0, and `most` the number of hops."""
-    names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, most + 1)]
-    titles = "".join(fit(name, columns.hop) for name in names[: columns.shown])
+    names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, hop_count + 1)]
+    titles = "".join(fit(name, columns.hop) for name in names[: columns.visible])
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
-    hops = fit(titles, columns.shown * columns.hop + columns.rest)
+    hops = fit(titles, columns.visible * columns.hop + columns.rest)
     return head + hops + fit("answer" if columns.answer > 6 else "ans", columns.answer) + fit("likely", columns.cause)
 
 
@@ -116,7 +116,7 @@ def hop_cells(
     columns: HopColumns,
     agents: Mapping[str, str],
     first: int = 0,
-    chosen: int | None = None,
+    selected_hop: int | None = None,
 ) -> Cells:
     """Return the cells of an attempt's line.
 
@@ -136,12 +136,12 @@ def hop_cells(
     cells.append((fit(_name(summary, columns.question), columns.question) + " ", "plain"))
     if line is None:
         return [*cells, ("…", "dim")]
-    for number in range(first, first + columns.shown):
+    for number in range(first, first + columns.visible):
         if number < len(line.hops):
-            cells += one_hop(line.hops[number], columns.hop, line.hops[number].query, number == chosen)
+            cells += one_hop(line.hops[number], columns.hop, line.hops[number].query, number == selected_hop)
         else:
             cells.append((fit("" if number else line.nothing, columns.hop), "dim"))
-    beyond = len(line.hops) - first - columns.shown
+    beyond = len(line.hops) - first - columns.visible
     cells.append((fit(f"+{beyond}" if beyond > 0 else "", columns.rest), "dim"))
     style = mark(summary)[1]
     answer = line.answer
@@ -159,17 +159,17 @@ def _name(summary: AttemptSummary, width: int) -> str:
     return epoch + name + text
 
 
-def one_hop(hop: HopSigns, width: int, query: str, chosen: bool = False) -> Cells:
+def one_hop(hop: HopSigns, width: int, query: str, is_selected: bool = False) -> Cells:
     """Return a hop in `width` cells: its query with its signs, or its signs alone if the width is small."""
     if width < _WORDS:
-        count = f"{hop.found}" if width >= _LEAST + 3 and not hop.failed else ""
+        count = f"{hop.passage_count}" if width >= _LEAST + 3 and not hop.failed else ""
         cells: Cells = [(fit(count + hop.signs, width - 1), hop.style)]
     else:
-        signs = hop.signs if hop.failed else f"{hop.found}{hop.signs}"
+        signs = hop.signs if hop.failed else f"{hop.passage_count}{hop.signs}"
         room = width - 2 - len(signs)
         query = one_line(query, room) if query else "(query not kept)"
         cells = [(fit(query, room) + " ", "plain"), (signs, hop.style)]
-    return [*((text, "hit" if chosen else style) for text, style in cells), (" ", "plain")]
+    return [*((text, "hit" if is_selected else style) for text, style in cells), (" ", "plain")]
 
 
 def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str]) -> str:
@@ -185,7 +185,7 @@ def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str
         return ""
     counts = sorted(len(line.hops) for _, line in attempt_lines)
     columns = hop_columns(max(width, _NARROWEST), agents, max(1, counts[int(0.95 * (len(counts) - 1))]))
-    lines = [hop_heading(columns, 0, columns.shown)]
+    lines = [hop_heading(columns, 0, columns.visible)]
     for summary, line in attempt_lines:
         lines.append("".join(text for text, _ in hop_cells(summary, line, columns, agents)))
     legend = LEGEND if width >= len(LEGEND) else NARROW_LEGEND

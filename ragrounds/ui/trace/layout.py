@@ -111,7 +111,7 @@ class TextLayout:
             markdown_lines,
         )  # imported late: only readers of replies wait for the parser
 
-        formatted_lines = markdown_lines(shown(block.text), width - block.indent)
+        formatted_lines = markdown_lines(shown_text(block.text), width - block.indent)
         if not formatted_lines:
             return False
         text, starts = "", list[tuple[int, int]]()
@@ -159,20 +159,20 @@ class TextLayout:
 @lru_cache(maxsize=8)
 def search_pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a search: the text, ignoring case and differences in white space."""
-    return re.compile(r"\s+".join(map(re.escape, shown(text).split())) or re.escape(text), re.IGNORECASE)
+    return re.compile(r"\s+".join(map(re.escape, shown_text(text).split())) or re.escape(text), re.IGNORECASE)
 
 
 def _shown_spans(block: TextBlock) -> tuple[str, Sequence[tuple[int, int, str]]]:
     """Return a block's text as it is shown, and its spans in that text."""
     if not block.spans:
-        return shown(block.text), ()
+        return shown_text(block.text), ()
     cuts = sorted({0, len(block.text), *(edge for begin, end, _ in block.spans for edge in (begin, end))})
-    parts = [shown(block.text[begin:end]) for begin, end in itertools.pairwise(cuts)]
+    parts = [shown_text(block.text[begin:end]) for begin, end in itertools.pairwise(cuts)]
     offsets = dict(zip(cuts, itertools.accumulate(map(len, parts), initial=0), strict=True))
     return "".join(parts), [(offsets[begin], offsets[end], style) for begin, end, style in block.spans]
 
 
-def shown(text: str) -> str:
+def shown_text(text: str) -> str:
     """Return `text` as it is shown: safe, with four spaces for a tab and a line feed for a line end."""
     return safe(text).replace("\t", "    ")
 

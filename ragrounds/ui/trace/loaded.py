@@ -59,7 +59,7 @@ class LoadedAttempt:
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
         """Return an attempt whose data was already read. Verdicts in arenas are not part of that."""
         loaded = cls(None, _summary_of_trace(trace))
-        loaded.attempt, loaded.scores, loaded.judged = trace.attempt, trace.scores, trace.judged
+        loaded.attempt, loaded.scores, loaded.judge_replies = trace.attempt, trace.scores, trace.judged
         loaded._events = trace.attempt.events
         traced_by_call = {id(traced.call): traced for step in trace.steps for traced in step.calls}
         loaded.sketch = tuple(traced_by_call.get(id(call), TracedCall(call)) for call in calls_of(loaded._events))
@@ -114,17 +114,17 @@ class LoadedAttempt:
         return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
     @cached_property
-    def judged(self) -> tuple[JudgeReply, ...]:
+    def judge_replies(self) -> tuple[JudgeReply, ...]:
         """Replies of judges that were asked for the scores of this answer."""
         if self._store is None or self.attempt is None:
             return ()
         summary = self.summary
         return judge_replies(self._store, summary.run, self.attempt, summary.question, summary.gold, self.scores)
 
-    def node_of(self, place: int) -> str:
+    def node_of(self, call_number: int) -> str:
         """Return the key of a call's node, given the call's number in the attempt; the key of the root if it has no
         node."""
-        return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
+        return next((node.key for node in walk(self.root) if node.call_number == call_number), self.root.key)
 
 
 def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
@@ -151,7 +151,7 @@ def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
 
 
 def _single_node(summary: AttemptSummary, reason: str = "not run yet") -> Node:
-    row = RowText(summary.question.id, said=((reason, "dim"),))
+    row = RowText(summary.question.id, annotations=((reason, "dim"),))
     figures = NodeFigures(None, None, None)
     return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
 

@@ -39,13 +39,13 @@ class PromptTurn(Struct, frozen=True):
         return any(part.new for part in self.parts)
 
 
-def prompt_turns(asked: Request, earlier: Iterable[Request]) -> list[PromptTurn]:
+def prompt_turns(model_request: Request, earlier: Iterable[Request]) -> list[PromptTurn]:
     """Return the turns of a prompt, each split into new text and text of earlier prompts of the attempt."""
     earlier_turns = {(turn.role, turn.content, turn.calls) for request in earlier for turn in _whole_turns(request)}
     texts = {text for _, text, _ in earlier_turns if text}
     lines = {line.strip() for text in texts for line in text.splitlines()}
     turns = []
-    for message in _whole_turns(asked):
+    for message in _whole_turns(model_request):
         parts = [PromptPart(message.content, new=False)]
         if (message.role, message.content, message.calls) not in earlier_turns:
             parts = _parts(message.content, texts, lines)
@@ -73,7 +73,7 @@ def _whole_turns(request: Request) -> list[Message]:
     return [*request.messages, *([Message("assistant", request.prefix)] if request.prefix else [])]
 
 
-def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: int) -> Iterator[TextBlock]:
+def exchange(loaded: LoadedAttempt, request: Request, reply: Reply | None, call_number: int) -> Iterator[TextBlock]:
     """Yield the request to a model and its reply.
 
     Args:
@@ -82,11 +82,13 @@ def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: 
         reply: the reply; ``None``: the call failed.
         place: number of the call in the attempt.
     """
-    if terms := terms_of(asked):
+    if terms := terms_of(request):
         yield TextBlock("asked for: " + terms, "dim")
-    if place >= 0 and (passages := held_by(loaded, place)):
+    if call_number >= 0 and (passages := held_by(loaded, call_number)):
         yield TextBlock(f"passages in the prompt: {passages}", "note")
-    turns = prompt_turns(asked, [call.asked for call in loaded.traced[: max(0, place)] if call.asked is not None])
+    turns = prompt_turns(
+        request, [call.asked for call in loaded.traced[: max(0, call_number)] if call.asked is not None]
+    )
     parts = [part for turn in turns for part in turn.parts]
     new, size = sum(len(part.text) for part in parts if part.new), sum(len(part.text) for part in parts)
     grown = any(not part.new for part in parts)
@@ -101,12 +103,12 @@ def exchange(loaded: LoadedAttempt, asked: Request, reply: Reply | None, place: 
             if turn.new:
                 yield from _turn(turn.role, _new_parts(turn), turn.calls)
     else:
-        for message in asked.messages:
+        for message in request.messages:
             answers = f", answers {message.answers}" if message.answers else ""
             name = f" {message.name}" if message.name else ""
             yield from _turn(f"{message.role}{name}{answers}", [(message.content, "plain")], message.calls)
-        if asked.prefix:
-            yield from _turn("assistant, begun", [(asked.prefix, "plain")])
+        if request.prefix:
+            yield from _turn("assistant, begun", [(request.prefix, "plain")])
     if reply is not None:
         yield from _reply(reply)
     if grown:

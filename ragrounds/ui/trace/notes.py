@@ -50,26 +50,26 @@ class ReaderNotes:
 
     def __init__(self, pages: Pages, author: str) -> None:
         self.pages, self.author = pages, author
-        self._held: dict[tuple[str, str, int], tuple[AttemptNote, ...]] = {}
+        self._notes: dict[tuple[str, str, int], tuple[AttemptNote, ...]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self._notes)
 
     def read(self) -> None:
         """Read the current notes from the store."""
-        self._held = notes_of(self.pages.store, self.pages.runs)
+        self._notes = notes_of(self.pages.store, self.pages.runs)
 
-    def of(self, summary: AttemptSummary) -> tuple[AttemptNote, ...]:
+    def notes_on(self, summary: AttemptSummary) -> tuple[AttemptNote, ...]:
         """Return the readers' notes on an attempt, one per author."""
-        return self._held.get((summary.run.id, summary.question.id, summary.epoch), ())
+        return self._notes.get((summary.run.id, summary.question.id, summary.epoch), ())
 
     def mine(self, summary: AttemptSummary) -> AttemptNote | None:
         """Return this reader's note on an attempt."""
-        return next((note for note in self.of(summary) if note.author == self.author), None)
+        return next((note for note in self.notes_on(summary) if note.author == self.author), None)
 
     def marks(self) -> list[str]:
         """Return all words that are used as marks."""
-        return sorted({note.mark for notes in self._held.values() for note in notes if note.mark})
+        return sorted({note.mark for notes in self._notes.values() for note in notes if note.mark})
 
     def write(self, summary: AttemptSummary, *, mark: str | None = None, text: str | None = None) -> None:
         """Write a mark or a note; an empty one removes it.

@@ -33,7 +33,7 @@ def side_name(agents: Mapping[str, str], summary: AttemptSummary) -> str:
     return agent_cell(agents, summary.run.id, _NAME).strip() + epoch
 
 
-def parting_blocks(pair: Pair, names: Sequence[str], chosen: Mapping[str, Sequence[str]]) -> list[TextBlock]:
+def parting_blocks(pair: Pair, names: Sequence[str], choices: Mapping[str, Sequence[str]]) -> list[TextBlock]:
     """Return the blocks of the page.
 
     Args:
@@ -43,7 +43,7 @@ def parting_blocks(pair: Pair, names: Sequence[str], chosen: Mapping[str, Sequen
     """
     summary, (left, right) = pair[0].summary, pair
     question = summary.question
-    blocks = [TextBlock(f"{question.id}  {question.text}", fold=_FOLD), *option_blocks(summary, chosen)]
+    blocks = [TextBlock(f"{question.id}  {question.text}", fold=_FOLD), *option_blocks(summary, choices)]
     blocks += [] if question.options else [TextBlock(f"★ {summary.gold.answer}", "gold")]
     blocks += [TextBlock(""), _columns(_outcome(left, names[0]), _outcome(right, names[1]))]
     left_replies, right_replies = _replies(left), _replies(right)
@@ -76,7 +76,7 @@ def _outcome(loaded: LoadedAttempt, name: str) -> list[TextBlock]:
     if loaded.attempt is None:
         return [*blocks, TextBlock(loaded.damage or "Not run yet.", "dim")]
     if cause := cause_in(loaded):
-        blocks.append(TextBlock(cause.said, "note"))
+        blocks.append(TextBlock(cause.description, "note"))
     cost = "cost unknown" if summary.cost_uncached is None else dollars(summary.cost_uncached)
     spent = "" if summary.tokens is None else f"{tokens(summary.tokens)} tokens"
     took = "" if summary.seconds is None else duration(summary.seconds)

@@ -43,7 +43,7 @@ class RowText(Struct, frozen=True):
 
     name: str
     """Name of the node, the call or the round."""
-    said: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
     """Parts right after the name, with styles: ``C ✓``."""
     quote: str = ""
     """Query or beginning of a reply, as it was recorded."""
@@ -55,14 +55,19 @@ class RowText(Struct, frozen=True):
         """Whole row as one line."""
         quoted = f"“{one_line(self.quote, _LONGEST)}”" if self.quote else ""
         text = ""
-        for part in (self.name, *(part_text for part_text, _ in self.said), quoted, *(end for end, _ in self.tail)):
+        for part in (
+            self.name,
+            *(part_text for part_text, _ in self.annotations),
+            quoted,
+            *(end for end, _ in self.tail),
+        ):
             text += part if not text or part[:1] in ",:" else f" {part}" if part else ""
         return text
 
     def cells(self, width: int, style: str = "plain") -> Cells:
         """Return the row in exactly `width` cells. The quote is cut first, the name last; `style` is the name's."""
         row_cells: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
-        row_cells += [(f" {text}", name) for text, name in self.said]
+        row_cells += [(f" {text}", name) for text, name in self.annotations]
         ends = [(f" {text}" if text[:1] not in ",:" else text, name) for text, name in self.tail]
         room = width - sum(cell_len(text) for text, _ in (*row_cells, *ends))
         if self.quote:
@@ -96,7 +101,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         return RowText(name, tail=((failure(call), "trouble"),))
     tail = _retry_words(call)
     if call.role in TOKENS_APART:
-        return RowText(name, said=((one_line(call.role, 30), "dim"),), tail=tail)
+        return RowText(name, annotations=((one_line(call.role, 30), "dim"),), tail=tail)
     if traced.reply is not None:
         wishes = [f"{wish.name}({_arguments(wish.arguments)})" for wish in traced.reply.calls]
         asks = (("→ " + one_line(", ".join(wishes), 60), "key"),) if wishes else ()
@@ -108,7 +113,7 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
         used = one_line(_tool_use_text(traced.used), 60)
-        return RowText(name, said=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
+        return RowText(name, annotations=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
     return RowText(name, tail=tail)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragrounds.evals.trace.hops import FATES, FoundPassage, Hop
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
-from ragrounds.ui.trace.layout import TextBlock, shown
+from ragrounds.ui.trace.layout import TextBlock, shown_text
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
 from ragrounds.ui.trace.replies import reply_blocks
@@ -27,7 +27,7 @@ def found_blocks(loaded: LoadedAttempt, hop: Hop, brief: bool = False) -> Iterat
     readers = prompts_of(loaded, hop)
     for hit in hits:
         yield _line(loaded, hit, bool(readers))
-        excerpt = matching_sentence(shown(hit.passage.text), terms, common)
+        excerpt = matching_sentence(shown_text(hit.passage.text), terms, common)
         spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
         yield TextBlock(excerpt.text or "(no text)", "plain" if hit.gold else "dim", 5, spans=spans)
     if brief:
@@ -50,9 +50,9 @@ def _summary(hop: Hop, golden: set[str]) -> TextBlock:
     return TextBlock(text, "heading")
 
 
-def fate_words(found: Sequence[FoundPassage]) -> str:
+def fate_words(passages: Sequence[FoundPassage]) -> str:
     """Return the number of passages by fate: ``5 seen, 1 cut``."""
-    fates = [(sum(hit.fate == fate for hit in found), fate) for fate in FATES]
+    fates = [(sum(hit.fate == fate for hit in passages), fate) for fate in FATES]
     return ", ".join(f"{count} {fate}" for count, fate in fates if count)
 
 
@@ -128,14 +128,16 @@ def _passages_in(hop: Hop, call_number: int) -> str:
     return ", ".join(f"{ranks(passages)} {word}" for passages, word in ((complete, "whole"), (cut, "cut")) if passages)
 
 
-def ranks(found: Sequence[FoundPassage]) -> str:
+def ranks(passages: Sequence[FoundPassage]) -> str:
     """Return ranks in one line, gold ones with a star: ``1 ★2 4``."""
-    return " ".join(f"{'★' * hit.gold}{hit.rank}" for hit in found)
+    return " ".join(f"{'★' * hit.gold}{hit.rank}" for hit in passages)
 
 
-def held_by(loaded: LoadedAttempt, place: int) -> str:
+def held_by(loaded: LoadedAttempt, call_number: int) -> str:
     """Return the passages in the prompt of a call, by hop: ``hop 1: 1 ★2 whole; hop 2: 1 whole, 2 cut``."""
-    return "; ".join(f"hop {hop.number}: {passages}" for hop in loaded.hops if (passages := _passages_in(hop, place)))
+    return "; ".join(
+        f"hop {hop.number}: {passages}" for hop in loaded.hops if (passages := _passages_in(hop, call_number))
+    )
 
 
 def _whole_texts(hits: Sequence[FoundPassage]) -> Iterator[TextBlock]:

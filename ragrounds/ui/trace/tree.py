@@ -43,9 +43,9 @@ def union_seconds(spans: Sequence[Span]) -> float:
     return total
 
 
-def measured(seconds: float, at: float) -> float | None:
+def measured(seconds: float, started_at: float) -> float | None:
     """Return the seconds if they were measured: imported attempts have neither a time nor a duration."""
-    return seconds if seconds or at else None
+    return seconds if seconds or started_at else None
 
 
 class NodeFigures(Struct, frozen=True):
@@ -72,7 +72,7 @@ class Node(Struct, frozen=True, kw_only=True):
     step: Step | None = None
     call: Call | None = None
     """Call of a call node, or of a step with a single call and no other data."""
-    place: int = -1
+    call_number: int = -1
     """Number of `call` among the calls of the attempt, from 0; -1 without a call."""
     troubled: bool = False
     """True if there is an error or a failed try here or below."""
@@ -102,14 +102,14 @@ def call_facts(
     return CallFacts(calls, hops, answering[-1] if answering else -1, outcome)
 
 
-def attempt_tree(attempt: Attempt, known: CallFacts = NO_CALLS) -> Node:
+def attempt_tree(attempt: Attempt, call_facts: CallFacts = NO_CALLS) -> Node:
     """Return the tree of a stored attempt; without `known`, its rows have no text."""
     used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
-    row = RowText(attempt.question_id, known.outcome or ((attempt.status, "key"),))
-    return event_tree(attempt.events, figures, end, row, known, attempt.status != "completed")
+    row = RowText(attempt.question_id, call_facts.outcome or ((attempt.status, "key"),))
+    return event_tree(attempt.events, figures, end, row, call_facts, attempt.status != "completed")
 
 
 def event_tree(
@@ -117,11 +117,11 @@ def event_tree(
     figures: NodeFigures,
     end: float | None,
     row: RowText,
-    known: CallFacts = NO_CALLS,
+    call_facts: CallFacts = NO_CALLS,
     troubled: bool = False,
 ) -> Node:
     """Return the tree of events under a node with `figures` and `row`, which ended at `end` (``None``: unknown)."""
-    children = _Builder(events, end, known).children()
+    children = _Builder(events, end, call_facts).children()
     return Node(
         key="attempt",
         kind="attempt",
@@ -144,11 +144,11 @@ def walk(node: Node) -> Iterator[Node]:
 class _Builder:
     """Builder of nodes from flat events."""
 
-    def __init__(self, events: Sequence[Event], end: float | None, known: CallFacts) -> None:
+    def __init__(self, events: Sequence[Event], end: float | None, call_facts: CallFacts) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
-        self._facts = known
+        self._facts = call_facts
         called = [event for event in events if isinstance(event, Called)]
-        homes = _writers(self._steps.values(), called, known.hops)
+        homes = _writers(self._steps.values(), called, call_facts.hops)
         for number, index in homes.items():
             call, outside, home = called[number].call, self._steps[-1], self._steps[index]
             self._steps[-1] = replace(outside, calls=tuple(other for other in outside.calls if other is not call))
@@ -211,8 +211,8 @@ class _Builder:
         )
         if len(below) == 1 and below[0].kind == "call":
             only = below[0]
-            row = self._row(name, only.place)
-            return replace(node, row=row, folded=row, children=(), call=only.call, place=only.place)
+            row = self._row(name, only.call_number)
+            return replace(node, row=row, folded=row, children=(), call=only.call, place=only.call_number)
         row = written_row(name, step.changes) if not below else node.row
         return replace(node, row=row, folded=_folded_row(name, below) if below else row)
 
@@ -233,7 +233,7 @@ class _Builder:
             row=row,
             folded=row,
             call=call,
-            place=call_number,
+            call_number=call_number,
             troubled=bool(call.error or call.faults),
         )
 
@@ -244,7 +244,7 @@ class _Builder:
         if call_number not in self._rows:
             self._rows[call_number] = call_row(name, facts.calls[call_number], facts.hops.get(call_number))
         row = replace(self._rows[call_number], name=name)
-        return replace(row, said=(*facts.outcome, *row.said)) if call_number == facts.answer else row
+        return replace(row, said=(*facts.outcome, *row.annotations)) if call_number == facts.answer else row
 
 
 def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:
@@ -287,7 +287,7 @@ def _folded_row(name: str, below: Sequence[Node]) -> RowText:
         first = searches[0].row
         return RowText(name, quote=first.quote, tail=(*first.tail, *more))
     quoted = [node.row for node in leaves if node.row.quote]
-    return RowText(name, said=quoted[-1].said, quote=quoted[-1].quote) if quoted else RowText(name)
+    return RowText(name, annotations=quoted[-1].annotations, quote=quoted[-1].quote) if quoted else RowText(name)
 
 
 def _sum_figures(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ragrounds.ui.text import duration, tokens
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown
+from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown_text
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, NodeFigures, walk
 
@@ -113,7 +113,7 @@ class TreeState:
         pattern = search_pattern(text)
         for node in walk(self.root):
             blocks = () if node.kind == "round" else detail(self.loaded, node)
-            if any(pattern.search(shown(block.text)) for block in blocks if not block.elsewhere):
+            if any(pattern.search(shown_text(block.text)) for block in blocks if not block.elsewhere):
                 self._matches.append(node.key)
                 key: str | None = node.key
                 while key is not None and key not in self._visible_keys:

@@ -68,7 +68,7 @@ class ViewScreen(Screen[int | None]):
     def relisted(self) -> None:
         """Show the list again after a change of its filter, its order or its cursor."""
 
-    def written(self) -> None:
+    def show_new_records(self) -> None:
         """Show what was written to the store since the last look."""
 
     def notes_changed(self) -> None:
@@ -91,7 +91,7 @@ class ViewScreen(Screen[int | None]):
     def look(self) -> None:
         """Show changes of the store since the last look, if there are any."""
         if is_open(self) and self.store_watch.changed():
-            self.written()
+            self.show_new_records()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable keys that open an input line while one has the focus, where they are letters.
@@ -124,13 +124,13 @@ class ViewScreen(Screen[int | None]):
         """Open the filter line; the filter applies to all views."""
         await self.app.run_action("filter")
 
-    def action_seek(self, step: int, where: str, what: str) -> None:
+    def action_seek(self, step: int, where: str, target: str) -> None:
         """Go to the next attempt that `where` matches (the previous one for `step` -1)."""
-        self._seek(step, where, what)
+        self._seek(step, where, target)
 
     @work(thread=True, exclusive=True, group="list")
-    def _seek(self, step: int, where: str, what: str) -> None:
-        answer(self, self._go_to_match, self.attempt_list.seek(step, where), what)
+    def _seek(self, step: int, where: str, target: str) -> None:
+        answer(self, self._go_to_match, self.attempt_list.seek(step, where), target)
 
     def _go_to_match(self, row: int | None, target: str) -> None:
         if row is None:

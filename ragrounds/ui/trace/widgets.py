@@ -159,13 +159,13 @@ class Rows(Lines):
             if again:
                 self.post_message(self.Chosen(self, row))
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, step: int) -> None:
         """Move the cursor by `by` rows."""
-        self._go(self.row + by)
+        self._go(self.row + step)
 
-    def action_page(self, by: int) -> None:
+    def action_page(self, step: int) -> None:
         """Move the cursor by `by` screenfuls."""
-        self._go(self.row + by * max(1, (self.size.height - 1) // self.tall))
+        self._go(self.row + step * max(1, (self.size.height - 1) // self.tall))
 
     def action_go(self, row: int) -> None:
         """Put the cursor on a row; a negative number means the last one."""
@@ -207,7 +207,7 @@ class Pager(Lines):
         self.border_title = title
         self.blocks: Sequence[TextBlock] = ()
         self.pattern = ""
-        self.raw, self.whole = False, False
+        self.raw, self.shows_whole = False, False
         """True if replies are shown as they were written; true if long texts are shown in full."""
         self._page = TextLayout((), 80)
         self._width = 0
@@ -274,7 +274,7 @@ class Pager(Lines):
 
     def _lay_out(self) -> None:
         self._width = self.columns
-        unfolds = "" if self.whole or self.pattern else "o"
+        unfolds = "" if self.shows_whole or self.pattern else "o"
         self._page = TextLayout(self.blocks, max(10, self._width), self.raw, unfolds)
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()

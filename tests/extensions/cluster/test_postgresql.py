@@ -48,7 +48,7 @@ async def test_a_run_goes_on_and_shares_its_journal(store: Store) -> None:
     for _ in range(2):
         await replayed(store, [planned(store, "direct", asked, golds, model)], asked, golds)
     journal = await replayed(store, [planned(store, "direct[limits.calls=3]", asked, golds, model)], asked, golds)
-    assert (len(model.asked), journal.made, journal.reused) == (6, 0, 6)
+    assert (len(model.asked), journal.calls_made, journal.reused) == (6, 0, 6)
 
 
 async def test_what_is_streamed_is_read_in_a_transaction(store: Store) -> None:

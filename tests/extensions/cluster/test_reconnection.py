@@ -66,7 +66,7 @@ async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
                 thread.join()
         assert [Counter(store.done(one.run).values()) for one in two] == [Counter(completed=60)] * 2
         assert Counter(len(store.scores(one.run, "strict")) for one in two) == {60: 2}
-        assert len(model.asked) == journal.made == 120
+        assert len(model.asked) == journal.calls_made == 120
         for one in two:
             assert {"long long" in attempt.text for attempt in attempts(store, one.run).values()} == {True}
     assert any("does not answer; waiting up to 120 s" in line for line in said)
@@ -127,7 +127,7 @@ async def test_reads_and_writes_of_open_connections_go_on(postgres: Restartable,
         postgres.start()
         replies = await asyncio.gather(*(journal.once(entry, make, Reply) for _ in range(5)))
         assert [reply.text for reply, _ in replies] == ["a"] * 5
-        assert journal.made == 1
+        assert journal.calls_made == 1
         postgres.stop()
         postgres.start()
         assert len(store.done(one.run)) == 3

@@ -10,7 +10,13 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.extensions.construction.committee import Committee, by_frequency, open_committee, rankings_of
-from ragrounds.extensions.construction.relevance_mining import CONTRACT, GradeThresholds, chosen, difficulty, fate
+from ragrounds.extensions.construction.relevance_mining import (
+    CONTRACT,
+    GradeThresholds,
+    chosen_option,
+    difficulty,
+    fate,
+)
 
 
 def test_documents_go_by_how_many_rankings_hold_them() -> None:
@@ -19,7 +25,7 @@ def test_documents_go_by_how_many_rankings_hold_them() -> None:
     # y stands in three. w and x have a first and a second place, z a third and a first.
     assert [(each.id, each.times) for each in found] == [("y", 3), ("w", 2), ("x", 2), ("z", 2)]
     assert found[0].found_by == ("a/query", "a/answer", "b/query")
-    assert [each.id for each in by_frequency(rankings, most=2)] == ["y", "w"]
+    assert [each.id for each in by_frequency(rankings, limit=2)] == ["y", "w"]
 
 
 def test_equal_documents_go_by_id_whatever_the_order_of_the_rankings() -> None:
@@ -29,7 +35,7 @@ def test_equal_documents_go_by_id_whatever_the_order_of_the_rankings() -> None:
 
 
 def test_known_positives_are_candidates_beyond_the_number_even_if_nobody_found_them() -> None:
-    found = by_frequency({"one": ["a", "b", "c"]}, most=1, known=["lost", "b"])
+    found = by_frequency({"one": ["a", "b", "c"]}, limit=1, known_ids=["lost", "b"])
     assert [(each.id, each.times) for each in found] == [("lost", 0), ("b", 1), ("a", 1)]
 
 
@@ -81,7 +87,7 @@ def test_a_question_is_too_easy_when_more_than_one_small_model_answers_it() -> N
 
 def test_the_panels_replies_are_read_strictly_by_what_they_say() -> None:
     question = Question(id="q", benchmark="t", text="Which?", options={"A": "Aspirin", "B": "Insulin"})
-    assert chosen('{"answer_choice": "B"}', question) == "B"
-    assert chosen('{"answer_choice": "None of these"}', question) == ""
-    assert chosen("Hm.", question) is None
-    assert chosen("", question) is None
+    assert chosen_option('{"answer_choice": "B"}', question) == "B"
+    assert chosen_option('{"answer_choice": "None of these"}', question) == ""
+    assert chosen_option("Hm.", question) is None
+    assert chosen_option("", question) is None

@@ -280,7 +280,7 @@ def spoilt(value: Any, bad: Any) -> Any:
 @pytest.mark.parametrize("name", sorted(set(FORMS) - {"ragas", "flashrag"}))
 def test_hostile_values_end_in_rows_or_in_reasons(name: str, tmp_path: Path) -> None:
     form, make, _ = FORMS[name]
-    importer, made = IMPORTERS.named(form), make()
+    importer, made = IMPORTERS.resolve(form), make()
     record = made[0] if isinstance(made, list) else made
     path, count = tmp_path / "hostile.json", 0
     for bad in HOSTILE:

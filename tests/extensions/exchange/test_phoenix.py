@@ -107,7 +107,9 @@ def test_a_real_phoenix_holds_what_the_store_holds(command, home, phoenix):
             assert "refused" not in done.stdout
         for run in runs:
             traces = {span_id(trace, ()).hex(): trace for trace in every_trace(store, run)}
-            nodes = {span_id(trace, node.place).hex(): node for trace in traces.values() for node in trace_nodes(trace)}
+            nodes = {
+                span_id(trace, node.position).hex(): node for trace in traces.values() for node in trace_nodes(trace)
+            }
             place, end = f"/v1/projects/{urllib.parse.quote(run.id)}", time.monotonic() + 60
             while len(spans := phoenix.spans(place)) < len(nodes) and time.monotonic() < end:
                 time.sleep(0.5)

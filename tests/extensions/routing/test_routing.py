@@ -21,7 +21,7 @@ def outcomes(scores, costs, known=None, seen=None, clusters=None, strata=None):
     return Outcomes(
         scores=np.asarray(scores, dtype=float),
         costs=np.tile(np.asarray(costs, dtype=float), (count, 1)),
-        known=np.zeros((count, 1)) if known is None else known,
+        prior_features=np.zeros((count, 1)) if known is None else known,
         seen=np.zeros((count, 1)) if seen is None else seen,
         texts=("",) * count,
         clusters=tuple(clusters or map(str, range(count))),
@@ -256,7 +256,7 @@ def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
     known = np.array([question_features(one, names) for one in asked])
     _, scores, _ = skilled(5, 80)
     table = Outcomes(
-        scores=scores.astype(float), costs=np.ones((80, 2)), known=known, seen=known, texts=texts,
+        scores=scores.astype(float), costs=np.ones((80, 2)), prior_features=known, seen=known, texts=texts,
         clusters=tuple(map(str, range(80))), strata=("b",) * 80,
     )  # fmt: skip
     from ragrounds.extensions.routing import policies
@@ -271,6 +271,6 @@ def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
     )  # fmt: skip
     for question, chances_ in zip(asked, expected, strict=True):
         assert policy.chances(question) == pytest.approx(list(chances_), abs=1e-6)
-    assert policy.chosen([0.5, 0.5], 0.0) == 1
-    assert policy.chosen([0.9, 0.5], 0.0) == 0
-    assert policy.chosen([0.9, 0.5], 1.0) == 1
+    assert policy.choose_agent([0.5, 0.5], 0.0) == 1
+    assert policy.choose_agent([0.9, 0.5], 0.0) == 0
+    assert policy.choose_agent([0.9, 0.5], 1.0) == 1

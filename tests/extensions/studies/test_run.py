@@ -105,7 +105,7 @@ def test_each_cell_shows_the_run_of_its_own_row(tmp_path: Path) -> None:
     for name, agent in agents.items():
         alone = rr.compare(rr.runs(agent, home=tmp_path)[0], home=tmp_path)
         assert rr.load(shown[name].runs[0], home=tmp_path).agent == agent
-        assert shown[name].value == 100 * alone.comparison.shown()[0][0].lines[0].overall.value, f"row {name!r}"
+        assert shown[name].value == 100 * alone.comparison.shown_tables()[0][0].lines[0].overall.value, f"row {name!r}"
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
 
     # What compare says of the same run, to the last digit.
     shown = cell(made, "B, 8", "first")
-    compared = rr.compare(shown.runs[0], home=tmp_path).comparison.shown()[0][0].lines[0].overall
+    compared = rr.compare(shown.runs[0], home=tmp_path).comparison.shown_tables()[0][0].lines[0].overall
     assert (shown.value, shown.low) == (100 * compared.value, 100 * compared.low)
     assert shown.high == 100 * compared.high
     assert shown.spread == 100 * compared.error
@@ -234,7 +234,8 @@ def test_each_cell_has_the_figure_of_its_own_agent(file: Path, server: Scripted,
     made = carried_out(file, server, tmp_path, rows=tuple(names), columns="first")
     shown = {row: cell(made, row, "first") for row in names}
     lines = {
-        row: rr.compare(one.runs[0], home=tmp_path).comparison.shown()[0][0].lines[0] for row, one in shown.items()
+        row: rr.compare(one.runs[0], home=tmp_path).comparison.shown_tables()[0][0].lines[0]
+        for row, one in shown.items()
     }
     assert {row: line.agent for row, line in lines.items()} == names
     assert {row: one.value for row, one in shown.items()} == {r: 100 * one.overall.value for r, one in lines.items()}

@@ -47,7 +47,7 @@ def agent(number: int = 1, **changed: Any) -> AgentProgress:
 
 def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
     call = LiveCall(
-        kind="search", actor="bm25", what=f"query {number}", node="search", step=1, at=time.time() - ago / 2
+        kind="search", actor="bm25", subject=f"query {number}", node="search", step=1, started_at=time.time() - ago / 2
     )
     made = {
         "run": "run-1",
@@ -170,7 +170,7 @@ def test_a_stop_says_how_many_are_awaited() -> None:
 
 def test_nothing_is_interpreted() -> None:
     evil = "\x1b[2J[bold]{x}\u202e<script>\n"
-    call = LiveCall(kind="search", actor=evil, what=evil, node=evil, step=0, at=time.time())
+    call = LiveCall(kind="search", actor=evil, subject=evil, node=evil, step=0, started_at=time.time())
     hostile = replace(
         facts(agents=1, flying=1, failed=SeenFaults({evil: 1}, evil, 1.0), benchmark=evil, until=evil),
         agents=(agent(1, name=evil),),

@@ -77,7 +77,7 @@ def test_it_draws_the_size_that_there_is_and_gives_the_screen_back(terminal: Pty
 
 
 def test_what_others_write_is_seen_inside_and_told_after(terminal: Pty) -> None:
-    with Screen(terminal.stream, shown, said=["before"]):
+    with Screen(terminal.stream, shown, earlier_lines=["before"]):
         terminal.see("> before")
         # By whoever has the descriptor: a library in C, a child.
         os.write(terminal.stream.fileno(), b"\x1b[31mred\x1b[0m and \x1b[2J\n12 %\r99 %\r\nno end")

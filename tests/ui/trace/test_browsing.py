@@ -57,9 +57,9 @@ def test_only_rows_near_those_shown_are_read(
 
     monkeypatch.setattr(pages, "read", counted)
     for row in range(12):
-        attempts.at(row)
+        attempts.row_at(row)
     assert sum(read) == 12
-    assert attempts.at(12) is None
+    assert attempts.row_at(12) is None
 
 
 def test_marks_tell_outcomes_apart_without_colour(pages: Pages) -> None:

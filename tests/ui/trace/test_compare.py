@@ -145,9 +145,9 @@ async def test_two_runs_open_at_their_first_difference(pages: Pages) -> None:
         await settle(pilot)
         shown = app.screen
         assert isinstance(shown, CompareScreen)
-        assert shown.chosen == [1, 7]
+        assert shown.pair_indices == [1, 7]
         await press(pilot, "w")
-        assert shown.chosen == [4, 10]
+        assert shown.pair_indices == [4, 10]
 
 
 def test_what_was_answered_and_what_was_counted_are_told_apart(hunt_pages: Pages) -> None:
@@ -183,7 +183,7 @@ async def test_c_compares_the_attempt_under_the_cursor_whether_or_not_it_differs
         await settle(pilot)
         await press(pilot, "c")
         assert isinstance(app.screen, CompareScreen)
-        assert app.screen.chosen == [0, 6]
+        assert app.screen.pair_indices == [0, 6]
 
 
 async def test_attempts_that_were_not_made_are_compared_too(pages: Pages) -> None:
@@ -204,8 +204,8 @@ async def test_the_list_of_questions_leads_to_each(hunt_pages: Pages) -> None:
         questions, text = shown.query_one("#questions"), shown.query_one("#page")
         assert questions.display
         assert questions.has_focus
-        before = shown.chosen
+        before = shown.pair_indices
         await press(pilot, "down", "enter")
-        assert shown.chosen != before
+        assert shown.pair_indices != before
         assert text.has_focus
         assert not questions.display

@@ -62,13 +62,13 @@ def offered(text: str) -> list[Suggestion]:
 )
 def test_a_word_is_completed(typed: str, first: str, line: str | None) -> None:
     found = offered(typed)[0]
-    assert first.strip('"') in found.shown
+    assert first.strip('"') in found.label
     if line is not None:
         assert (found.text, found.cursor) == (line, len(line))
 
 
 def test_values_say_how_many_attempts_have_them() -> None:
-    assert [(one.shown, one.about) for one in offered("agent:dir")] == [("agent:direct", "20 attempts")]
+    assert [(one.label, one.about) for one in offered("agent:dir")] == [("agent:direct", "20 attempts")]
 
 
 def test_a_value_that_is_complete_goes_on() -> None:
@@ -93,7 +93,7 @@ async def test_an_expression_is_typed_counted_and_listed(pilot: Pilot[None]) -> 
     matches(pilot.app, "filter-line")
     await press(pilot, "enter")
     rows = browse(pilot).attempt_list
-    assert [one.question.id for row in range(len(rows)) if (one := rows.at(row))] == [
+    assert [one.question.id for row in range(len(rows)) if (one := rows.row_at(row))] == [
         "quiz/001",
         "quiz/002",
         "quiz/003",

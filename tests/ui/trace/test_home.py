@@ -79,7 +79,7 @@ async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
         await settle(pilot)
         await press(pilot, "down", "enter")
         listed = browse(pilot).attempt_list
-        assert {listed.at(row).run.agent for row in range(40)} == {"good"}  # type: ignore[union-attr]
+        assert {listed.row_at(row).run.agent for row in range(40)} == {"good"}  # type: ignore[union-attr]
         assert (len(listed), len(listed.pages.runs)) == (40, 2)
         await press(pilot, "escape")  # the filter: both agents' attempts
         assert len(listed) == 80

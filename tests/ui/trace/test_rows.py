@@ -112,7 +112,7 @@ def test_what_is_damaged_is_left_out_and_the_rest_is_read() -> None:
     assert unpack_many(records, lambda _: {}) == [None, whole, None, None]
     texts = {hash: msgspec.msgpack.decode(msgspec.msgpack.encode(LONG)) for hash in apart}
     assert unpack_many(records, lambda _: texts)[0] == Reply(text=LONG)
-    assert unpack_many([Packed(body, Reply, whole=False)], lambda _: {}) == [Reply(text="")]
+    assert unpack_many([Packed(body, Reply, with_texts=False)], lambda _: {}) == [Reply(text="")]
 
 
 def test_a_tree_has_the_figures_that_there_is_room_for(pages: Pages) -> None:

@@ -78,7 +78,7 @@ def test_where_the_reply_cannot_be_told_the_judge_stands_alone(hunt_pages: Pages
     one, other = loaded.summary, replace(loaded.attempt, text="Another answer, which no judge has read.")
     said = judge_replies(hunt_pages.store, one.run, other, one.question, one.gold, loaded.scores)
     assert [(each.judge, each.told) for each in said] == [("openai:ward-judge[temperature=0]", False)]
-    loaded.judged = said
+    loaded.judge_replies = said
     assert "judged by openai:ward-judge[temperature=0]; which of the replies is its own is not known" in texts(loaded)
     empty = replace(other, text="")
     assert judge_replies(hunt_pages.store, one.run, empty, one.question, one.gold, loaded.scores) == ()
@@ -88,10 +88,10 @@ def test_one_wording_of_a_cause_on_every_screen(hunt_pages: Pages, hunted: Hunte
     loaded = planted(hunt_pages, hunted, "judge's error")
     (read,) = HopReader(hunt_pages).read([loaded.summary])
     assert read.cause is not None
-    assert read.cause.said.startswith("likely misjudged: equivalent gives 0, and the answer holds ")
-    assert read.cause.said in texts(loaded)
-    assert read.cause.said in [block.text for block in hop_blocks(loaded, 0)]
-    assert all(f"{word}: why" in Cause(word=word, text="why").said for word in CAUSES)
+    assert read.cause.description.startswith("likely misjudged: equivalent gives 0, and the answer holds ")
+    assert read.cause.description in texts(loaded)
+    assert read.cause.description in [block.text for block in hop_blocks(loaded, 0)]
+    assert all(f"{word}: why" in Cause(word=word, text="why").description for word in CAUSES)
 
 
 def test_a_line_of_hops_has_the_answers_words_and_not_the_verdict(hunt_pages: Pages, hunted: Hunted) -> None:

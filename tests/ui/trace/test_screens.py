@@ -137,7 +137,7 @@ async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
 async def test_sorting(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "s", "c", "enter")
-        first = browse(pilot).attempt_list.at(0)
+        first = browse(pilot).attempt_list.row_at(0)
         assert first is not None
         assert first.cost_uncached == pytest.approx(0.04)
         assert "by cost, highest first" in shown(pilot)

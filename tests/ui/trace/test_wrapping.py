@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ragrounds.ui.trace.layout import TextBlock, TextLayout, shown, wrap
+from ragrounds.ui.trace.layout import TextBlock, TextLayout, shown_text, wrap
 
 
 @given(st.text(max_size=120), st.integers(2, 40))
 def test_no_line_is_wider_than_asked_and_only_spaces_and_line_ends_are_left_out(text: str, width: int) -> None:
-    text = shown(text)
+    text = shown_text(text)
     spans = list(wrap(text, width))
     assert all(cell_len(text[begin:end]) <= width for begin, end in spans)
     gaps = [text[end:begin] for (_, end), (begin, _) in itertools.pairwise(spans)]

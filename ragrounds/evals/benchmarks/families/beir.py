@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.base.files import broken, convert, read_jsonl, read_text, shown
+from ragrounds.base.files import broken, convert, quote_value, read_jsonl, read_text
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
@@ -54,7 +54,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         yield Item(question, Gold(question_id=question.id, answer="", documents=documents[query._id]))
     missing_query = next((query for query in documents if query not in seen), None)
     if missing_query is not None:
-        raise broken(qrels, f"{path.name} has no such query", f"query {shown(missing_query)}")
+        raise broken(qrels, f"{path.name} has no such query", f"query {quote_value(missing_query)}")
 
 
 def check(source: BenchmarkSource) -> list[Path]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragrounds.base.errors import nearest
-from ragrounds.base.files import LONGEST_TEXT, broken, read_text, shown
+from ragrounds.base.files import LONGEST_TEXT, broken, quote_value, read_text
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
@@ -58,8 +58,10 @@ def _mapping(source: BenchmarkSource, columns: list[str]) -> dict[str, list[str]
         column_names = [name.strip() for name in mapped.split(";")] if field in _LISTS and mapped else [mapped or field]
         for column in column_names:
             if column not in columns and (mapped or field == "question"):
-                header = ", ".join(shown(name) for name in columns[:20])
-                problem = f"there is no column {shown(column)} for {field}.{nearest(column, columns)} It has {header}"
+                header = ", ".join(quote_value(name) for name in columns[:20])
+                problem = (
+                    f"there is no column {quote_value(column)} for {field}.{nearest(column, columns)} It has {header}"
+                )
                 raise broken(source.path, problem, "line 1")
         mapping[field] = [column for column in column_names if column in columns]
     return mapping

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ragrounds.base.files import broken, convert, read_jsonl, shown
+from ragrounds.base.files import broken, convert, quote_value, read_jsonl
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import Triplet, extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
@@ -71,7 +71,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         document = convert(value, Document, path, location)
         part = _part(document.split)
         if not part:
-            raise broken(path, f"the split {shown(document.split)} is not known", location)
+            raise broken(path, f"the split {quote_value(document.split)} is not known", location)
         triplets = list(interactions(document, path, location))
         if source.dataset in ("", part):
             text = " ".join(sentence.text.strip() for sentence in document.sentences)
@@ -82,7 +82,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             )
 
 
-def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:
+def interactions(document: Document, path: Path, location: str) -> Iterator[Triplet]:
     """Yield the typed positive pairs of a document. The same two names may occur more than once.
 
     Raises:
@@ -92,7 +92,7 @@ def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet
         names = {entity.id: entity.text for entity in sentence.entities}
         for pair in sentence.pairs:
             if pair.e1 not in names or pair.e2 not in names:
-                raise broken(path, "a pair has an entity that is not in its sentence", place)
+                raise broken(path, "a pair has an entity that is not in its sentence", location)
             if pair.ddi == "true" and pair.type in TYPES:
                 yield names[pair.e1], pair.type, names[pair.e2]
 

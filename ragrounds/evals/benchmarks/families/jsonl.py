@@ -22,7 +22,7 @@ from typing import Any, Literal
 from msgspec import Struct, field, structs
 
 from ragrounds.base.errors import nearest
-from ragrounds.base.files import broken, convert, read_jsonl, shown
+from ragrounds.base.files import broken, convert, quote_value, read_jsonl
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
@@ -88,7 +88,7 @@ def _mapped(value: Any, source: BenchmarkSource, location: str) -> Any:
         if missing_column is not None:
             raise broken(
                 source.path,
-                f"it has no field {shown(missing_column)} for {name}.{nearest(missing_column, value)}",
+                f"it has no field {quote_value(missing_column)} for {name}.{nearest(missing_column, value)}",
                 location,
             )
         record[name] = [value[column] for column in columns] if len(columns) > 1 else value[columns[0]]
@@ -156,14 +156,16 @@ def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, 
         other = next((label for label in matching_labels if label != answer), None)
         if other is not None:
             problem = (
-                f"the answer {shown(answer)} is the label of {shown(options[answer])} and also the text of the "
-                f"option {shown(other)}; use labels that are not the text of another option"
+                f"the answer {quote_value(answer)} is the label of {quote_value(options[answer])} and also the text "
+                "of the "
+                f"option {quote_value(other)}; use labels that are not the text of another option"
             )
             raise broken(path, problem, location)
         return answer
     if len(matching_labels) > 1:
         problem = (
-            f"the answer {shown(answer)} is the text of several options ({', '.join(map(shown, matching_labels))})"
+            f"the answer {quote_value(answer)} is the text of several options "
+            f"({', '.join(map(quote_value, matching_labels))})"
         )
         raise broken(path, f"{problem}; give the label", location)
     return matching_labels[0] if matching_labels else answer

@@ -37,9 +37,9 @@ from ragrounds.evals.benchmarks.graph_files import (
     FILES,
     GraphFolder,
     content_number,
+    entity_name,
     entity_type,
     graph_folder,
-    named,
     texts_by_id,
     triplets,
     worded,
@@ -102,7 +102,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     survey = surveyed(source, setting)
     path = source.path
     name = source.dataset or (path.name if path.is_dir() else path.name.partition(".")[0])
-    selected = _chosen(survey, setting)
+    selected = _sample_candidates(survey, setting)
     if not selected:
         raise broken(path, _nothing(survey, setting))
     holding: dict[tuple[str, str], set[str]] = {(head, tail): set() for head, _, tail in selected}
@@ -161,7 +161,7 @@ def surveyed(source: BenchmarkSource, setting: LinkSetting) -> GraphSurvey:
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     dates, asked_count, content = array("q"), 0, 0
     for part in graph.parts:
-        is_asked = part == graph.asked
+        is_asked = part == graph.question_triplets
         for triplet, date in triplets(part):
             counts[entity_type(triplet[0], types), entity_type(triplet[2], types)][triplet[1]] += 1
             asked_count += is_asked
@@ -203,13 +203,13 @@ def _candidates(survey: GraphSurvey, setting: LinkSetting) -> Iterator[Triplet]:
     if setting.unless_untyped and not any(all(types) for types in survey.counts):
         between = None
     keys: dict[str, str] = {}
-    for number, ((head, relation, tail), dated) in enumerate(triplets(survey.files.asked)):
+    for number, ((head, relation, tail), dated) in enumerate(triplets(survey.files.question_triplets)):
         if between and survey.types_of((head, relation, tail)) != between:
             continue
         if number < start_index or (date and int(dated) < date):  # if there are dates, all are numbers
             continue
         key = keys.get(relation) or keys.setdefault(relation, _relation_key(relation))
-        head_name, tail_name = named(head, survey.names), named(tail, survey.names)
+        head_name, tail_name = entity_name(head, survey.names), entity_name(tail, survey.names)
         if not head_name or not tail_name:
             continue
         if setting.drop_hints and gives_away(worded(key), head_name, tail_name):
@@ -223,7 +223,7 @@ def gives_away(relation: str, *names: str) -> bool:
     return bool(stems) and any(stems <= {word[:_STEM] for word in _WORD.findall(name.casefold())} for name in names)
 
 
-def _chosen(survey: GraphSurvey, setting: LinkSetting) -> list[Triplet]:
+def _sample_candidates(survey: GraphSurvey, setting: LinkSetting) -> list[Triplet]:
     """Return all candidates without repeats, in the file's order, or a sample of them.
 
     The sample has the smallest shuffle keys. If the seed is computed from the content, the sample is ordered by these
@@ -276,7 +276,7 @@ def link_question(
     order = sorted([relation, *distractors], key=lambda relation_name: lot(seed, "order", *triplet, relation_name))
     labels = labelled([worded(relation_name) for relation_name in order])
     dataset = benchmark.rpartition("/")[2]
-    head_name, tail_name = named(head, survey.names), named(tail, survey.names)
+    head_name, tail_name = entity_name(head, survey.names), entity_name(tail, survey.names)
     question = Question(
         id=f"{dataset}/{lot(0, *triplet).hex()[:16]}",
         benchmark=benchmark,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ragrounds.base.errors import nearest
-from ragrounds.base.files import broken, convert, read_json, shape, shown
+from ragrounds.base.files import broken, convert, quote_value, read_json, shape
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
@@ -38,9 +38,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     content = shape(read_json(path), dict[str, dict[str, Any]], path)
     for name in content:
         if name not in splits:
-            raise broken(path, f"there is no dataset of this name in MIRAGE.{nearest(name, splits)}", shown(name))
+            raise broken(path, f"there is no dataset of this name in MIRAGE.{nearest(name, splits)}", quote_value(name))
     if dataset and dataset not in content:
-        raise broken(path, f"the dataset is not in the file, which has {', '.join(content)}", shown(dataset))
+        raise broken(path, f"the dataset is not in the file, which has {', '.join(content)}", quote_value(dataset))
     for name, entries in content.items():
         if not entries:
             raise broken(path, "the dataset contains no questions", name)
@@ -51,7 +51,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
 
 
 def _item(dataset: str, key: str, value: Any, split: str, path: Path) -> Item:
-    entry = convert(value, _Entry, path, f"record {shown(key)} of {dataset}")
+    entry = convert(value, _Entry, path, f"record {quote_value(key)} of {dataset}")
     question = Question(
         id=f"{dataset}/{key}",
         benchmark=f"mirage/{dataset}",

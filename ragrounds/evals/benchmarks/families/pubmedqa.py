@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from ragrounds.base.files import broken, convert, read_json, shape, shown
+from ragrounds.base.files import broken, convert, quote_value, read_json, shape
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
@@ -42,11 +42,11 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     labels = shape(read_json(test_path), dict[str, str], test_path)
     for pmid, label in labels.items():
         if pmid not in entries:
-            raise broken(test_path, f"{path.name} has no such question", f"record {shown(pmid)}")
+            raise broken(test_path, f"{path.name} has no such question", f"record {quote_value(pmid)}")
         if entries[pmid].get("final_decision") != label:
-            raise broken(test_path, f"the label differs from the one in {path.name}", f"record {shown(pmid)}")
+            raise broken(test_path, f"the label differs from the one in {path.name}", f"record {quote_value(pmid)}")
     for pmid, value in entries.items():
-        item = _item(pmid, convert(value, _Entry, path, f"record {shown(pmid)}"), pmid in labels)
+        item = _item(pmid, convert(value, _Entry, path, f"record {quote_value(pmid)}"), pmid in labels)
         if source.dataset in ("", item.question.benchmark.rpartition("/")[2]):
             yield item
 

@@ -34,7 +34,7 @@ class McpServers:
     """MCP servers of one attempt."""
 
     def __init__(self) -> None:
-        self.named: dict[str, str] = {}
+        self.server_names: dict[str, str] = {}
         """Map from an address to the name and the version that the server reported there."""
         self._asking: set[str] = set()
 
@@ -50,7 +50,7 @@ class McpServers:
         """
         if call.body["method"] not in _USES:
             return None
-        return replace(call, body={**call.body, "server": self.named.get(call.address, "")})
+        return replace(call, body={**call.body, "server": self.server_names.get(call.address, "")})
 
     async def greeted(
         self,
@@ -77,7 +77,7 @@ class McpServers:
         for number in range(_VERSIONS):
             key = hashlib.sha256(call_key(call, 0) + number.to_bytes(8, "big")).hexdigest()
             entry = Entry(key=key, kind="tool", actor=call.actor, request=call.request())
-            record = await journal.drawn(entry, RecordedReply)
+            record = await journal.recorded_values(entry, RecordedReply)
             if record is None and response is not None and response.status < 500:
                 body_text, kind = (as_json(answer), _JSON) if answer else (body or "", response.content_type)
                 new_reply = RecordedReply(text="", status=response.status, content_type=kind, body=body_text)
@@ -92,6 +92,6 @@ class McpServers:
             response = WireResponse(stored.status, stored.content_type, reply_text.encode())
         result = object_in(answer, "result")
         server = object_in(result, "serverInfo") or object_in(object_in(result, "_meta"), _SERVER)
-        if server or call.address not in self.named:
-            self.named[call.address] = f"{server.get('name')} {server.get('version')}" if server else ""
+        if server or call.address not in self.server_names:
+            self.server_names[call.address] = f"{server.get('name')} {server.get('version')}" if server else ""
         return response

@@ -98,8 +98,8 @@ _REPORTS = (
 class WireFailure(Exception):
     """Invalid answer. It is returned to the client unchanged, and is not recorded."""
 
-    def __init__(self, response: WireResponse, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, response: WireResponse, reason: str) -> None:
+        super().__init__(reason)
         self.response = response
 
 
@@ -109,7 +109,7 @@ class _Started(Struct, frozen=True):
     call: ModelCall
     first: bytes
     """Key of its first occurrence."""
-    begun: StartedCall
+    started_call: StartedCall
     entry: Entry
     redact: Redactor
     faults: tuple[Fault, ...] = ()
@@ -126,7 +126,7 @@ class _Started(Struct, frozen=True):
             raise WireFailure(response, f"{response.status}: {safe(error_text, 300)}")
         try:
             # Vectors may be encoded as letters, in which some parts look like keys by chance.
-            clean = self.redact.held if self.call.form.role == "embedding" else self.redact
+            clean = self.redact.without_keys if self.call.form.role == "embedding" else self.redact
             return recorded(self.call.form, response, clean)
         except (ValueError, BadReply, Transient) as error:
             raise WireFailure(response, self.redact(str(error))[:300]) from error
@@ -187,7 +187,7 @@ class AttemptRecorder:
         if request.method == FOUND:
             return None if self.over else WireResponse(200, "application/json", self.change(request.body))
         call = known_call(request, self._context.recorded)
-        if request.method in ("GET", "DELETE") and plain_address(request.url) in self._mcp.named:
+        if request.method in ("GET", "DELETE") and plain_address(request.url) in self._mcp.server_names:
             return WireResponse(405, "text/plain", b"") if self.closed else None  # a session's own stream, or its end
         if call is not None and call.form is MCP:
             if self._mcp.may_ask(call):
@@ -212,7 +212,7 @@ class AttemptRecorder:
                 return started.read(await change.sent(request, canonical(sent_call.body)))
             return started.read(await send(self._watched_size(sent_call)))
 
-        if (recorded_randomness := self._context.drawn) is not None:
+        if (recorded_randomness := self._context.recorded_randomness) is not None:
             recorded_randomness.flush(journal, lambda: request.body)
         try:
             reply, cached = await journal.once(started.entry, make, RecordedReply)
@@ -256,22 +256,22 @@ class AttemptRecorder:
         """Stop recording, because this is a forked child's copy (contract: Watcher)."""
         self.over = True
 
-    def count_missed(self, what: str) -> None:
+    def count_missed(self, kind: str) -> None:
         """Count a call that was seen and cannot be replayed, and note each kind once in the trace."""
-        if not self.missed[what]:
-            self._context.note("not_recorded", what)
-        self.missed[what] += 1
+        if not self.missed[kind]:
+            self._context.note("not_recorded", kind)
+        self.missed[kind] += 1
 
-    def end(self, why: BaseException) -> None:
+    def end(self, error: BaseException) -> None:
         """End the attempt.
 
         Raises:
             Unsent: always.
         """
         # The first reason is the true one: a refused call makes the system fail for other reasons.
-        self.stop = self.stop or why
+        self.stop = self.stop or error
         self._loop.call_soon_threadsafe(self.ended.set)
-        raise Unsent(str(why)) from why
+        raise Unsent(str(error)) from error
 
     def close(self) -> None:
         """Record the calls that failed for good, and accept no further call."""
@@ -279,7 +279,7 @@ class AttemptRecorder:
         for started in self._tried.values():
             self._context.last_failure = started.faults[-1].message
             self._context.end_call(
-                started.begun,
+                started.started_call,
                 started.entry.actor,
                 role=started.call.form.role,
                 faults=started.faults,
@@ -385,7 +385,7 @@ class AttemptRecorder:
             self.end(capped)
         # A call that failed keeps its start and its position in the trace: its tries are one call with faults.
         earlier_try = self._tried.get(first)
-        started_call = earlier_try.begun if earlier_try else self._context.begin_call(call.actor, call.form.role)
+        started_call = earlier_try.started_call if earlier_try else self._context.begin_call(call.actor, call.form.role)
         entry = Entry(
             key=key,
             kind="tool" if call.form.role == "tool" else "model",
@@ -451,7 +451,7 @@ class AttemptRecorder:
         self._context.flies(-1)
         self.calls += 1
         self._context.end_call(
-            started.begun,
+            started.started_call,
             started.entry.actor,
             role=call.form.role,
             kind=started.entry.kind,
@@ -489,7 +489,7 @@ class AttemptRecorder:
         provider = actor.partition(":")[0]
         user_price = self._context.prices.get(f"{provider}:{call.model}")
         if user_price is not None:
-            return user_price.of(reply.usage, reply.busy)
+            return user_price.dollars(reply.usage, reply.busy)
         return listed_price(provider, call.model, reply.usage) if call.listed and reply.usage is not None else None
 
     # Calls from other threads and other loops: the client sends them itself, and they use a journal on a separate loop,
@@ -510,7 +510,7 @@ class AttemptRecorder:
 
     def _from_other_thread(self, request: WireRequest, send: BlockingSend, waits: bool) -> WireResponse | None:
         relay, done = self._handed_over(request, waits)
-        if relay.wanted.result():
+        if relay.decision.result():
             try:
                 relay.sent.set_result(send(relay.grown))
             except BaseException as error:
@@ -522,7 +522,7 @@ class AttemptRecorder:
 
     async def _from_other_loop(self, request: WireRequest, send: Send, waits: bool) -> WireResponse | None:
         relay, done = self._handed_over(request, waits)
-        if await asyncio.wrap_future(relay.wanted):
+        if await asyncio.wrap_future(relay.decision):
             try:
                 relay.sent.set_result(await send(relay.grown))
             except BaseException as error:
@@ -537,20 +537,20 @@ class _Relay:
     """Handover of a call to another loop, and of its sending back to the caller."""
 
     def __init__(self) -> None:
-        self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
+        self.decision: concurrent.futures.Future[bool] = concurrent.futures.Future()
         self.sent: concurrent.futures.Future[WireResponse] = concurrent.futures.Future()
         self.grown: SizeCheck
 
     async def send(self, grown: SizeCheck) -> WireResponse:
         """Let the caller send, and wait for the response."""
         self.grown = grown
-        self.wanted.set_result(True)
+        self.decision.set_result(True)
         return await asyncio.wrap_future(self.sent)
 
     def settle(self, done: _Done) -> None:
         """Report to the caller that there is nothing to send, if it was not asked to send."""
-        if not self.wanted.done():
-            self.wanted.set_result(False)
+        if not self.decision.done():
+            self.decision.set_result(False)
 
 
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})

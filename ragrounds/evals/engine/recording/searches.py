@@ -49,13 +49,13 @@ class AttemptSearches:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._made: list[_SeenSearch] = []
+        self._seen_searches: list[_SeenSearch] = []
         self._uses: Counter[tuple[str, str, str]] = Counter()
         self._replied: dict[str, ToolCall] = {}
         """Calls that replies requested, by their ids."""
         self._lock = threading.Lock()
 
-    def told(self, query: str, texts: Iterable[str]) -> bool:
+    def is_new(self, query: str, texts: Iterable[str]) -> bool:
         """Return True if a reported search is new: it was not read in a recorded call before."""
         return self._is_new(_SeenSearch(query, texts, False), (query,))
 
@@ -63,12 +63,12 @@ class AttemptSearches:
         """Record the use of a tool whose searches are reported separately."""
         self._is_new(_SeenSearch(query, (), False), (query,))
 
-    def read_request(self, asked: Request, body: Body) -> None:
+    def read_request(self, request: Request, body: Body) -> None:
         """Record the searches whose results are in a request, and in none before it."""
         n_in_request: Counter[tuple[str, str, str]] = Counter()
         with self._lock:
             replied = dict(self._replied)
-        for use in tool_uses(asked.messages, body, replied):
+        for use in tool_uses(request.messages, body, replied):
             call = use.call
             # A result with an id may be truncated or summarised later on; without an id, only its text distinguishes
             # it.
@@ -99,7 +99,7 @@ class AttemptSearches:
         texts = [str(passage["text"]) for passage in passages]
         query, possible_queries = _query(use.call.arguments)
         with self._lock:
-            seen_texts = {text for search in self._made for text in search.texts}
+            seen_texts = {text for search in self._seen_searches for text in search.texts}
         handed_on = not searches(use.call.name) and all(plain_query(text) in seen_texts for text in texts)
         if not passages or handed_on:
             return
@@ -110,7 +110,7 @@ class AttemptSearches:
         """Return True if no search of the other source equals this one; it is then remembered."""
         plain_queries = {plain_query(query) for query in queries} - {""}
         with self._lock:
-            for seen in self._made:
+            for seen in self._seen_searches:
                 if (
                     seen.read != search.read
                     and not seen.matched
@@ -118,7 +118,7 @@ class AttemptSearches:
                 ):
                     seen.matched = True
                     return False
-            self._made.append(search)
+            self._seen_searches.append(search)
         return True
 
 

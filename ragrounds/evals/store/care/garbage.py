@@ -33,8 +33,8 @@ from ragrounds.evals.store.codec import (
 from ragrounds.evals.store.database import (
     insert_new,
     locked_tables,
-    shown,
     snapshot,
+    store_location,
     stream,
     upsert,
     writing_failed,
@@ -100,7 +100,7 @@ class Marks:
             self.connection.execute(insert_new(self.connection.engine, table), rows)
             unwritten.clear()
 
-    def of(self, table: sa.Table, row: Any) -> None:
+    def mark_row(self, table: sa.Table, row: Any) -> None:
         """Check a single row, and mark everything that it refers to.
 
         Raises:
@@ -147,7 +147,7 @@ class Marks:
         """Mark everything that the rows of a table refer to, for all rows or those of a condition."""
         statement = sa.select(table) if which is None else sa.select(table).where(which)
         for row in reported(stream(self.connection, statement), what, report):
-            self.of(table, row)
+            self.mark_row(table, row)
 
     def unfinished(self, number: int, run: Run, final: Collection[str]) -> None:
         """Mark as payers the unfinished attempts of a run, and its judging.
@@ -289,7 +289,7 @@ def collect_garbage(
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(engine, error) from error
     except UNREADABLE as error:
-        raise UserError(f"{shown(engine)} cannot be read: {error}. Nothing was removed.") from error
+        raise UserError(f"{store_location(engine)} cannot be read: {error}. Nothing was removed.") from error
 
 
 def _mark_runs(marks: Marks, final: frozenset[str], runs: Sequence[str] | None, report: Progress) -> list[Run]:

@@ -22,7 +22,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.base.files import broken, read_jsonl, shape, shown
+from ragrounds.base.files import broken, quote_value, read_jsonl, shape
 from ragrounds.base.records import Run
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import escaped_json
@@ -192,7 +192,7 @@ def _restore_text(texts: Mapping[str, str], passage: dict[str, Any]) -> dict[str
     if not isinstance(name, str):
         return passage
     if name not in texts:
-        raise ValueError(f"the passage {shown(name)} is missing in it")
+        raise ValueError(f"the passage {quote_value(name)} is missing in it")
     return {**{key: value for key, value in passage.items() if key != "text_hash"}, "text": texts[name]}
 
 
@@ -232,7 +232,7 @@ def read_journal_file(path: Path) -> tuple[JournalText, list[Arrived]]:
         else:
             call = shape(value, _CallLine, path, line_number)
             if not _KEY.fullmatch(call.key) or call.kind not in ("model", "search", "tool"):
-                raise broken(path, f"{shown(call.key)} is no key of a recorded call", line_number)
+                raise broken(path, f"{quote_value(call.key)} is no key of a recorded call", line_number)
             if call.key in calls:
                 raise broken(path, f"the call {call.key[:12]} is in it twice", line_number)
             calls[call.key] = _line(value)

@@ -148,7 +148,7 @@ class Repricing:
             price = self._prices.get(spec.name)
             if price is not None:
                 timed = price.gpu_hour is not None
-                return price.of(usage, self._response_usage(call.get("key", "")).busy if timed else None)
+                return price.dollars(usage, self._response_usage(call.get("key", "")).busy if timed else None)
             if usage is None or provider == VLLM or "server" in spec.parameters or not model:
                 return None
             return 0.0 if provider == "baseline" else listed_price(provider, model, usage)

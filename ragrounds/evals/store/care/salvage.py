@@ -107,7 +107,7 @@ def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lam
                 salvage.passage(pages, tables)
             copy_arrivals(old_home, str(damaged.absolute()), new)
             return SavedStore(
-                place=new.place, saved=dict(salvage.saved), dropped=dict(salvage.dropped), unread=pages.unread
+                place=new.location, saved=dict(salvage.saved), dropped=dict(salvage.dropped), unread=pages.unread
             )
 
 
@@ -147,10 +147,10 @@ class _References(Marks):
 
     def __init__(self) -> None:
         self.calls, self.blobs = schema.calls, schema.blobs
-        self.found: list[tuple[str, bytes]] = []
+        self.marks: list[tuple[str, bytes]] = []
 
     def mark(self, table: sa.Table, marks: Iterable[bytes]) -> None:
-        self.found += ((table.name, mark) for mark in marks)
+        self.marks += ((table.name, mark) for mark in marks)
 
 
 class _Salvage:
@@ -191,11 +191,11 @@ class _Salvage:
         """
         references = _References()
         try:
-            references.of(table, row)
+            references.mark_row(table, row)
             keys = self._keys_of(table, row)
         except UNREADABLE:
             return False
-        if keys is None or not self._saved_keys.issuperset(references.found):
+        if keys is None or not self._saved_keys.issuperset(references.marks):
             return False
         self._saved_keys.update(keys)
         return True

@@ -35,7 +35,15 @@ from ragrounds.evals.store.codec import (
     run_row,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing
+from ragrounds.evals.store.database import (
+    database_message,
+    insert_new,
+    snapshot,
+    store_location,
+    stream,
+    upsert,
+    writing,
+)
 from ragrounds.evals.store.journal import arena_payer
 from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
@@ -108,7 +116,7 @@ def read_runs(engine: sa.Engine) -> list[Run]:
         UserError: one of them cannot be read.
     """
     runs: list[Run] = []
-    with engine.connect() as reading, _untrusted_source(shown(engine), lambda: "runs"):
+    with engine.connect() as reading, _untrusted_source(store_location(engine), lambda: "runs"):
         for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
             check_row(schema.runs, row)
             run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
@@ -129,9 +137,9 @@ def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
         UserError: a run cannot be read, a reference names none or several, or there is no run at all.
     """
     stored = read_runs(engine)
-    selected = [fitting[-1] for fitting in find_runs(references, stored, shown(engine))] or stored
+    selected = [fitting[-1] for fitting in find_runs(references, stored, store_location(engine))] or stored
     if not selected:
-        raise UserError(f"{shown(engine)} contains no runs.")
+        raise UserError(f"{store_location(engine)} contains no runs.")
     return list({run.id: run for run in selected}.values())
 
 
@@ -159,10 +167,10 @@ def copy_runs(
     with snapshot(source) as reading:
         marks = Marks(reading)
         checked = _Source(reading, marks, final, report)
-        with _untrusted_source(shown(source), lambda: checked.at, " Nothing was written."):
+        with _untrusted_source(store_location(source), lambda: checked.location, " Nothing was written."):
             owners = checked.read(runs)
         with snapshot(target) as target_reading:
-            present = [owner for owner in owners if _is_present(owner, reading, target_reading, shown(target))]
+            present = [owner for owner in owners if _is_present(owner, reading, target_reading, store_location(target))]
         new = [owner for owner in owners if owner not in present]
         ids = {owner.id for owner in new if owner.table is schema.runs}
         added = [run for run in runs if run.id in ids]
@@ -172,7 +180,7 @@ def copy_runs(
         writer.add(schema.questions, sa.select(schema.questions).where(schema.questions.c.set.in_(sets)))
         texts, calls = (writer.add(table, _marked(table, marks)) for table in (schema.blobs, schema.calls))
         for owner in new:
-            writer.whole(owner)
+            writer.write_transaction(owner)
         for owner in present:
             writer.notes(owner)
     adopt_servers(target, added, check=False)
@@ -193,7 +201,7 @@ class _Source:
 
     def __init__(self, reading: sa.Connection, marks: Marks, final: frozenset[str], report: Progress) -> None:
         self._reading, self._marks, self._final, self._report = reading, marks, final, report
-        self.at = ""
+        self.location = ""
 
     def read(self, runs: Sequence[Run]) -> list[_Owner]:
         """Check and mark everything that these runs refer to, and the arenas in which only they played.
@@ -208,7 +216,7 @@ class _Source:
         for name in dict.fromkeys(run.questions for run in runs):
             self._questions(name, [run for run in runs if run.questions == name])
         for run in runs:
-            self.at = f"run {run.id}"
+            self.location = f"run {run.id}"
             if run.id not in numbers:
                 raise ValueError("it was removed meanwhile")
             owners.append(_Owner(schema.runs, numbers[run.id], run_row(run)))
@@ -217,7 +225,7 @@ class _Source:
         owners += self._arenas({run.id for run in runs})
         self._marks.of_payers()
         for table, kind_words in ((schema.calls, "recorded calls"), (schema.blobs, "texts")):
-            self.at, statement = kind_words, _marked(table, self._marks)
+            self.location, statement = kind_words, _marked(table, self._marks)
             self._rows(table, statement)
             self._marks.flush()
             marked = self._marks.calls if table is schema.calls else self._marks.blobs
@@ -227,7 +235,7 @@ class _Source:
         return owners
 
     def _questions(self, name: str, runs: Sequence[Run]) -> None:
-        self.at, table, position = "questions", schema.questions, -1
+        self.location, table, position = "questions", schema.questions, -1
         distinct = self._count(sa.select(sa.func.count(table.c.question_id.distinct())).where(table.c.set == name))
         statement = sa.select(table).where(table.c.set == name).order_by(table.c.position)
         for position, row in enumerate(self._stream(table, statement)):
@@ -242,7 +250,7 @@ class _Source:
     def _owned(self, owner: _Owner, run: Run | None = None) -> None:
         """Check and mark the rows of a run or an arena."""
         for table, column in tables_of(owner.table).items():
-            self.at = f"{table.name} of {owner.id}"
+            self.location = f"{table.name} of {owner.id}"
             if run is not None and {"question_id", "epoch"} <= set(table.c.keys()):
                 question_ids = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
                 wrong = table.c.question_id.not_in(question_ids) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs)
@@ -252,7 +260,7 @@ class _Source:
 
     def _arenas(self, runs: set[str]) -> Iterator[_Owner]:
         for row in self._stream(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
-            self.at = f"arena {row.id}"
+            self.location = f"arena {row.id}"
             arena = msgspec.msgpack.decode(decompress_untrusted(row.body))
             _check_names(*(system["name"] for system in arena["systems"]), *arena["judges"])
             played = {system["run"] for system in arena["systems"] if system.get("run")}
@@ -265,11 +273,11 @@ class _Source:
 
     def _rows(self, table: sa.Table, statement: sa.Select[Any]) -> None:
         for row in self._stream(table, statement):
-            self._marks.of(table, row)
+            self._marks.mark_row(table, row)
 
     def _stream(self, table: sa.Table, statement: sa.Select[Any]) -> Iterator[Any]:
         size = 20 if table is schema.blobs else 100
-        for row in reported(stream(self._reading, statement, size), f"reading {self.at}", self._report):
+        for row in reported(stream(self._reading, statement, size), f"reading {self.location}", self._report):
             check_row(table, row)
             yield row
 
@@ -284,13 +292,15 @@ def _marked(table: sa.Table, marks: Marks) -> sa.Select[Any]:
 
 
 @contextmanager
-def _untrusted_source(place: str, at: Callable[[], str], end: str = "") -> Iterator[None]:
+def _untrusted_source(location: str, position: Callable[[], str], end: str = "") -> Iterator[None]:
     """Raise a UserError with the position if reading a store of unknown origin fails in the block."""
     try:
         yield
     except (sa.exc.DatabaseError, *UNREADABLE) as error:
-        problem = said(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
-        raise UserError(f"{place} cannot be read: {at()}: {problem.rstrip('.')}.{end}") from error
+        problem = (
+            database_message(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
+        )
+        raise UserError(f"{location} cannot be read: {position()}: {problem.rstrip('.')}.{end}") from error
 
 
 def _check_names(*names: str) -> None:
@@ -371,10 +381,10 @@ class _Writer:
         self._reading, self._target, self._report = reading, target, report
         self.differing = 0
 
-    def add(self, table: sa.Table, wanted: sa.Select[Any]) -> int:
+    def add(self, table: sa.Table, statement: sa.Select[Any]) -> int:
         """Write the rows whose key the target does not have yet, and return their number."""
         new = done = 0
-        for batch in self._batches(wanted, 20 if table is schema.blobs else 100):
+        for batch in self._batches(statement, 20 if table is schema.blobs else 100):
             done += len(batch)
             fresh = self._new(table, batch)
             if fresh:
@@ -404,7 +414,7 @@ class _Writer:
         with self._target.connect() as connection:
             return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
-    def whole(self, owner: _Owner) -> None:
+    def write_transaction(self, owner: _Owner) -> None:
         """Write a run or an arena with its rows in one transaction."""
         done = 0
         with writing(self._target) as connection:

@@ -20,7 +20,7 @@ from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
-from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
+from ragrounds.evals.store.database import database_message, dialect_of, snapshot, stream
 from ragrounds.evals.store.leases import is_stale
 
 Grade = Literal["damage", "note"]
@@ -54,14 +54,14 @@ class Findings:
 
     def __init__(self) -> None:
         self.checked: Counter[str] = Counter()
-        self.found: Counter[tuple[Grade, str]] = Counter()
-        self.kept: list[Finding] = []
+        self.counts: Counter[tuple[Grade, str]] = Counter()
+        self.findings: list[Finding] = []
 
-    def add(self, grade: Grade, kind: str, place: str, what: object) -> None:
+    def add(self, grade: Grade, kind: str, location: str, description: object) -> None:
         """Store a finding."""
-        self.found[grade, kind] += 1
-        if self.found[grade, kind] <= MOST:
-            self.kept.append(Finding(grade, kind, place, " ".join(str(what).split())[:300]))
+        self.counts[grade, kind] += 1
+        if self.counts[grade, kind] <= MOST:
+            self.findings.append(Finding(grade, kind, location, " ".join(str(description).split())[:300]))
 
 
 class Verification:
@@ -94,7 +94,7 @@ class Verification:
         try:
             part()
         except sa.exc.DatabaseError as error:  # a page of the file cannot be read: the rows after it are not checked
-            self._findings.add("damage", "database", name, said(error))
+            self._findings.add("damage", "database", name, database_message(error))
             self.unreadable = True
 
     def _database(self) -> None:
@@ -118,7 +118,7 @@ class Verification:
             self._findings.checked[plural] += 1
             try:
                 self._row(table, row)
-                self._marks.of(table, row)
+                self._marks.mark_row(table, row)
             except UNREADABLE as error:
                 self._findings.add("damage", kind, self._location(table, row), error)
             if stale(row):

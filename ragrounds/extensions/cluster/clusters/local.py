@@ -17,8 +17,10 @@ def leader(*arguments: Any, workers: int, **options: Any) -> Leader:
     return Leader(*arguments, open_links=partial(open_pipes, workers), options=WorkerOptions(**options))
 
 
-def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
+def executor(
+    *, workers: int | None, in_flight: int, exit_stack: ExitStack, **options: Any
+) -> Callable[..., Awaitable[str]]:
     """Return a function that replays in `workers` processes; servers of models are started once for all of them."""
-    serve = partial(with_servers, tell=options["say"], held=held)
+    serve = partial(with_servers, tell=options["say"], exit_stack=exit_stack)
     open_links = partial(open_pipes, workers or 1)
     return partial(replay_distributed, open_links=open_links, serve=serve, options=WorkerOptions(**options))

@@ -14,7 +14,9 @@ from ragrounds.extensions.cluster.leader import WorkerOptions, replay_distribute
 from ragrounds.extensions.cluster.ray_cluster import open_cluster
 
 
-def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options: Any) -> Callable[..., Awaitable[str]]:
+def executor(
+    *, workers: int | None, in_flight: int, exit_stack: ExitStack, **options: Any
+) -> Callable[..., Awaitable[str]]:
     """Return a function that replays on the cluster, which is joined when the run begins.
 
     Raises:
@@ -24,5 +26,5 @@ def executor(*, workers: int | None, in_flight: int, held: ExitStack, **options:
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
     if needs_servers(options["recipe"]):
         raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
-    joining = partial(open_cluster, workers, in_flight, options["url"] is not None, held, options["say"])
+    joining = partial(open_cluster, workers, in_flight, options["url"] is not None, exit_stack, options["say"])
     return partial(replay_distributed, open_links=joining, options=WorkerOptions(**options))

@@ -72,11 +72,11 @@ class Postgresql:
     def reclaim(self, engine: sa.Engine) -> None:
         """Do nothing: the server reclaims space by itself."""
 
-    def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
+    def faults(self, engine: sa.Engine, limit: int) -> Iterator[tuple[str, str, str]]:
         yield from ()
 
-    def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
-        return _Reconnection(engine, place, seconds, say).end
+    def reconnect(self, engine: sa.Engine, location: str, seconds: float, say: Say) -> Callable[[], None]:
+        return _Reconnection(engine, location, seconds, say).end
 
 
 class _Reconnection:
@@ -86,8 +86,8 @@ class _Reconnection:
     (:func:`ragrounds.evals.store.database.again`).
     """
 
-    def __init__(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> None:
-        self._place, self._seconds, self._say = place, seconds, say
+    def __init__(self, engine: sa.Engine, location: str, seconds: float, say: Say) -> None:
+        self._location, self._seconds, self._say = location, seconds, say
         self._waiting = threading.Lock()
         self._over = threading.Event()
         self._given_up = False
@@ -120,18 +120,18 @@ class _Reconnection:
                     error = latest
                 else:
                     if is_reported:
-                        self._say(f"The store {self._place} answers again, after {time.monotonic() - start:.0f} s.")
+                        self._say(f"The store {self._location} answers again, after {time.monotonic() - start:.0f} s.")
                     return connection
                 if self._given_up or time.monotonic() - start >= self._seconds or self._over.is_set():
                     self._given_up = True
                     raise StopRun(
-                        f"The store {self._place} has not answered for {time.monotonic() - start:.0f} s: "
+                        f"The store {self._location} has not answered for {time.monotonic() - start:.0f} s: "
                         f"{' '.join(str(error).split())}. What was written before is safe; give the same command again "
                         "to resume."
                     ) from None
                 if not is_reported:
                     is_reported = True
-                    self._say(f"The store {self._place} does not answer; waiting up to {self._seconds:g} s.")
+                    self._say(f"The store {self._location} does not answer; waiting up to {self._seconds:g} s.")
                 self._over.wait(pause)
                 pause = min(_LONGEST_WAIT, pause * _WAIT_GROWTH)
 

@@ -101,9 +101,9 @@ def _change_label(effect: Effect, evidence: Evidence) -> str:
     return f"asked again{parameters}" if effect.is_identity else effect.change
 
 
-def conclusion(made: Evidence) -> str:
+def conclusion(evidence: Evidence) -> str:
     """Return a one-sentence conclusion."""
-    changes = [effect for effect in made.effects if not effect.is_identity]
+    changes = [effect for effect in evidence.effects if not effect.is_identity]
     significant = [effect for effect in changes if effect.verdict == "effect"]
     if not significant:
         return f"Significant effects on the score: none of {len(changes)}."

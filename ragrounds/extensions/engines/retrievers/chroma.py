@@ -43,14 +43,14 @@ class ChromaEngine(ExternalEngine):
     """Engine over one collection behind Chroma's client; clients of a process share their connections."""
 
     parameters = ChromaParameters
-    given: ChromaParameters
+    options: ChromaParameters
     extra = "chroma"
     by_words = False
     _collection: Vendor = None
 
-    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
-        super().__init__(given, spec)
-        where = json_given(given.filter, "filter", self.name, '{"year": {"$gt": 2015}}')
+    def __init__(self, options: ExternalParameters, spec: Spec) -> None:
+        super().__init__(options, spec)
+        where = json_given(options.filter, "filter", self.name, '{"year": {"$gt": 2015}}')
         self._where: dict[str, Vendor] = {"where": where} if where else {}
 
     def connect(self) -> Vendor:
@@ -59,7 +59,7 @@ class ChromaEngine(ExternalEngine):
         import chromadb
         from chromadb.config import Settings
 
-        tenancy = {"tenant": self.given.tenant, "database": self.given.database}
+        tenancy = {"tenant": self.options.tenant, "database": self.options.database}
         settings = Settings(anonymized_telemetry=False)
         if self.local:
             if not Path(self.address).is_dir():
@@ -82,7 +82,7 @@ class ChromaEngine(ExternalEngine):
         """Return the collection's space, and the keys of the first records' metadata."""
         try:
             # Without `embedding_function=None` Chroma downloads a default model.
-            collection = self._collection = client.get_collection(self.named, embedding_function=None)
+            collection = self._collection = client.get_collection(self.collection_name, embedding_function=None)
         except Exception as problem:
             if type(problem).__name__ not in ("NotFoundError", "InvalidArgumentError"):
                 raise
@@ -94,7 +94,7 @@ class ChromaEngine(ExternalEngine):
         metric: Metric = next((space for space in spaces if space in ("cosine", "ip", "l2")), "l2")
         return Held(fields, metric)
 
-    def others(self, client: Vendor) -> Iterable[str]:
+    def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of the first collections."""
         return [collection.name for collection in client.list_collections(limit=40)]
 
@@ -103,11 +103,11 @@ class ChromaEngine(ExternalEngine):
         collection = self._collection
         return len(collection.get(**self._where, include=[])["ids"]) if self._where else int(collection.count())
 
-    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+    def sample(self, count: int, max_rows: int) -> Iterable[tuple[str, str]]:
         """Yield the first and the last records, in the order of the collection; with a filter only the first."""
-        ranges = [(0, most)]
-        if count > most and not self._where:
-            ranges = [(0, most // 2), (count - most // 2, most // 2)]
+        ranges = [(0, max_rows)]
+        if count > max_rows and not self._where:
+            ranges = [(0, max_rows // 2), (count - max_rows // 2, max_rows // 2)]
         for offset, limit in ranges:
             records = self._collection.get(**self._where, limit=limit, offset=offset, include=["documents"])
             yield from zip(records["ids"], (text or "" for text in records["documents"]), strict=True)
@@ -122,7 +122,7 @@ class ChromaEngine(ExternalEngine):
 
     def records(self, document: str) -> Sequence[Record]:
         """Return the records whose metadata name the document, or the record of that id."""
-        for condition in ({"where": {self.given.document: document}}, {"ids": [document]}):
+        for condition in ({"where": {self.options.document: document}}, {"ids": [document]}):
             records = self._collection.get(**condition, include=["metadatas", "documents"])
             if records["ids"]:
                 return _result_records({key: [records[key]] for key in ("ids", "documents", "metadatas")})[0]

@@ -128,8 +128,8 @@ class _ForeignSearcher(ABC):
 class ScoredStore:
     """LangChain vector store that is searched with scores; a greater score is better."""
 
-    def __init__(self, store: VectorStore, given: Mapping[str, object]) -> None:
-        self._store, self._search_arguments = store, {key: value for key, value in given.items() if key != "k"}
+    def __init__(self, store: VectorStore, options: Mapping[str, object]) -> None:
+        self._store, self._search_arguments = store, {key: value for key, value in options.items() if key != "k"}
         self._distances: bool | None = None
         """True if the scores are distances; ``None`` if no search has shown it yet."""
 

@@ -37,14 +37,14 @@ class LanceEngine(ExternalEngine):
     """Engine over one table of a LanceDB database; an absent folder is an empty database."""
 
     parameters = LanceParameters
-    given: LanceParameters
-    place = "table"
+    options: LanceParameters
+    location_parameter = "table"
     extra = "lancedb"
     _table: Vendor = None
 
-    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
-        super().__init__(given, spec)
-        self._options = json_given(self.given.options, "options", self.name, '{"nprobes": 20, "refine_factor": 5}')
+    def __init__(self, options: ExternalParameters, spec: Spec) -> None:
+        super().__init__(options, spec)
+        self._options = json_given(self.options.options, "options", self.name, '{"nprobes": 20, "refine_factor": 5}')
         if wrong := set(self._options) - {*_OPTIONS}:
             raise UserError(f"lancedb has no option {min(wrong)!r}: expected some of {', '.join(_OPTIONS)}.")
 
@@ -60,16 +60,16 @@ class LanceEngine(ExternalEngine):
 
     def look(self, client: Vendor) -> Held | None:
         """Return the table's columns, with those inside objects, and the metric of its vectors."""
-        if self.named not in self.others(client):
+        if self.collection_name not in self.existing_names(client):
             return None
-        table = self._table = client.open_table(self.named)
+        table = self._table = client.open_table(self.collection_name)
         # For a dotted name the whole object is read.
         self._read = _top_level_columns(self.read, [field.name for field in table.schema])
         metrics = {name: metric for metric, name in _DISTANCES.items()}
         statistics = [
             table.index_stats(index.name)
             for index in table.list_indices()
-            if list(index.columns) == [self.given.vector]
+            if list(index.columns) == [self.options.vector]
         ]
         index_metrics = [
             str(index_statistics.distance_type or "").lower() for index_statistics in statistics if index_statistics
@@ -79,7 +79,7 @@ class LanceEngine(ExternalEngine):
             metrics.get(index_metrics[0]) if index_metrics else None,
         )
 
-    def others(self, client: Vendor) -> Iterable[str]:
+    def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of all tables."""
         tables: list[str] = []
         page: str | None = None
@@ -92,25 +92,27 @@ class LanceEngine(ExternalEngine):
 
     def count(self) -> int:
         """Return the number of rows."""
-        return int(self._table.count_rows(self.given.filter or None))
+        return int(self._table.count_rows(self.options.filter or None))
 
-    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+    def sample(self, count: int, limit: int) -> Iterable[tuple[str, str]]:
         """Yield all rows, or the first rows and the version number that LanceDB increments with every change."""
         query = (
-            self._table.search().select(_top_level_columns([self.given.id, self.given.text], self._read)).limit(most)
+            self._table.search()
+            .select(_top_level_columns([self.options.id, self.options.text], self._read))
+            .limit(limit)
         )
         yield from map(self.row_of, self._filtered(query))
-        if count > most:
+        if count > limit:
             yield "", str(self._table.version)
 
     def _filtered(self, query: Vendor) -> list[dict[str, Vendor]]:
         """Return the rows of a query, under the filter."""
-        rows: list[dict[str, Vendor]] = (query.where(self.given.filter) if self.given.filter else query).to_list()
+        rows: list[dict[str, Vendor]] = (query.where(self.options.filter) if self.options.filter else query).to_list()
         return rows
 
     def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
         """Return the `k` nearest rows for each vector."""
-        query = self._table.search([row.tolist() for row in vectors], vector_column_name=self.given.vector)
+        query = self._table.search([row.tolist() for row in vectors], vector_column_name=self.options.vector)
         query = query.distance_type(_DISTANCES[self.metric]).select([*self._read, "_distance"]).limit(k)
         for name, value in self._options.items():
             query = getattr(query, name)(value)
@@ -125,18 +127,18 @@ class LanceEngine(ExternalEngine):
         from lancedb.query import MatchQuery
 
         for query in queries:
-            search_query = self._table.search(MatchQuery(query, self.given.text), query_type="fts")
+            search_query = self._table.search(MatchQuery(query, self.options.text), query_type="fts")
             yield [
                 (row, row["_score"]) for row in self._filtered(search_query.select([*self._read, "_score"]).limit(k))
             ]
 
     def records(self, document: str) -> Sequence[Record]:
         """Return the rows of a document."""
-        if not _top_level_columns([self.given.document], self._read):
+        if not _top_level_columns([self.options.document], self._read):
             return []
         escaped = document.replace("'", "''")
         rows: list[Record] = (
-            self._table.search().where(f"{self.given.document} = '{escaped}'").select(self._read).to_list()
+            self._table.search().where(f"{self.options.document} = '{escaped}'").select(self._read).to_list()
         )
         return rows
 

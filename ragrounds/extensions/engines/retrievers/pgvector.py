@@ -62,14 +62,14 @@ class PgvectorEngine(ExternalEngine):
     """Engine over a table behind a pool of connections."""
 
     parameters = PgvectorParameters
-    given: PgvectorParameters
-    place = "table"
+    options: PgvectorParameters
+    location_parameter = "table"
     extra = "pgvector"
 
-    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
-        super().__init__(given, spec)
+    def __init__(self, options: ExternalParameters, spec: Spec) -> None:
+        super().__init__(options, spec)
         self._columns: list[str] = []
-        self._options = json_given(self.given.options, "options", self.name, '{"hnsw.ef_search": 400}')
+        self._options = json_given(self.options.options, "options", self.name, '{"hnsw.ef_search": 400}')
         self._settings: dict[str, object] = {"ivfflat.probes": 20}
 
     def connect(self) -> Vendor:
@@ -85,7 +85,7 @@ class PgvectorEngine(ExternalEngine):
         from psycopg_pool import ConnectionPool
 
         self._sql: Vendor = sql
-        vectors = self.given.mode != "text"
+        vectors = self.options.mode != "text"
 
         def configure(connection: Vendor) -> None:
             """Prepare a new connection: set the longest time of a statement."""
@@ -101,18 +101,18 @@ class PgvectorEngine(ExternalEngine):
                 raise EngineFault(
                     "missing", "the database has no extension `vector`: CREATE EXTENSION vector, or search by mode=text"
                 )
-            if extension and self.given.filter:
+            if extension and self.options.filter:
                 # Before version 0.8 the filter is applied to the candidates of an index, and leaves fewer than `k`.
                 is_old = tuple(int(part) for part in re.findall(r"\d+", str(extension[0]))) < (0, 8)
                 self._settings |= {"enable_indexscan": "off"} if is_old else {"hnsw.iterative_scan": "strict_order"}
         return ConnectionPool(
-            self.address, min_size=0, max_size=self.given.connections, open=True, timeout=_CONNECT_SECONDS,
+            self.address, min_size=0, max_size=self.options.connections, open=True, timeout=_CONNECT_SECONDS,
             configure=configure, kwargs={"connect_timeout": _CONNECT_SECONDS, "application_name": "ragrounds"},
         )  # fmt: skip
 
     @property
     def _timeout_ms(self) -> str:
-        return str(int(self.given.timeout * 1000))
+        return str(int(self.options.timeout * 1000))
 
     def release(self, client: Vendor) -> None:
         """Close the pool."""
@@ -121,7 +121,7 @@ class PgvectorEngine(ExternalEngine):
     def look(self, client: Vendor) -> Held | None:
         """Return the table's columns; ``None`` if the table does not exist."""
         with client.connection() as connection:
-            table, words = self._table(), self.given.words
+            table, words = self._table(), self.options.words
             [existing] = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
             if existing is None:
                 return None
@@ -131,7 +131,7 @@ class PgvectorEngine(ExternalEngine):
             raise UserError(f"pgvector has no field {words!r} for words=…. Its fields are {', '.join(self._columns)}.")
         return Held(self._columns)
 
-    def others(self, client: Vendor) -> Iterable[str]:
+    def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of the first tables."""
         rows = self._rows(
             "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname NOT IN "
@@ -146,17 +146,17 @@ class PgvectorEngine(ExternalEngine):
         return rows
 
     def _table(self) -> Vendor:
-        return self._sql.Identifier(*self.named.split("."))
+        return self._sql.Identifier(*self.collection_name.split("."))
 
     def count(self) -> int:
         """Return the number of rows."""
         [[row_count]] = self._rows(self._sql.SQL("SELECT count(*) FROM {}{}").format(self._table(), self._where()))
         return int(row_count)
 
-    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+    def sample(self, count: int, limit: int) -> Iterable[tuple[str, str]]:
         """Return a digest of all rows up to :data:`WHOLE` rows, or the first and the last rows by id."""
         sql, fill = self._sql, {"table": self._table(), "where": self._where()}
-        fill |= {"id": self._column(self.given.id), "text": self._column(self.given.text)}
+        fill |= {"id": self._column(self.options.id), "text": self._column(self.options.text)}
         if count <= WHOLE:
             [[digest]] = self._rows(
                 sql.SQL(
@@ -168,7 +168,7 @@ class PgvectorEngine(ExternalEngine):
         statement = sql.SQL("SELECT {id}::text, {text}::text FROM {table}{where} ORDER BY {id} {order} LIMIT {most}")
         ends = [sql.SQL(order) for order in ("ASC", "DESC")]
         rows = [
-            row for end in ends for row in self._rows(statement.format(**fill, order=end, most=sql.Literal(most // 2)))
+            row for end in ends for row in self._rows(statement.format(**fill, order=end, most=sql.Literal(limit // 2)))
         ]
         return [(str(row[0]), str(row[1] or "")) for row in rows]
 
@@ -176,7 +176,7 @@ class PgvectorEngine(ExternalEngine):
         """Return the nearest passages by the operator of the metric."""
         sql = self._sql
         settings = {"hnsw.ef_search": min(1000, max(k, 200)), **self._settings, **self._options}
-        distance = sql.SQL("{} {} %s").format(self._column(self.given.vector), sql.SQL(_OPERATORS[self.metric]))
+        distance = sql.SQL("{} {} %s").format(self._column(self.options.vector), sql.SQL(_OPERATORS[self.metric]))
         statement = self._select(distance, sql.SQL("ORDER BY score LIMIT {}").format(sql.Literal(k)))
         with self.client.connection() as connection:
             for name, value in settings.items():
@@ -186,18 +186,18 @@ class PgvectorEngine(ExternalEngine):
 
     def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
         """Yield the best passages by full-text search."""
-        sql, language = self._sql, self._sql.Literal(self.given.language)
-        if self.given.words:
-            words = self._column(self.given.words)
+        sql, language = self._sql, self._sql.Literal(self.options.language)
+        if self.options.words:
+            words = self._column(self.options.words)
         else:
-            parts = [self._column(name) for name in self._existing_fields if name != self.given.id]
+            parts = [self._column(name) for name in self._existing_fields if name != self.options.id]
             texts = [sql.SQL("coalesce({}::text, '')").format(part) for part in parts]
             words = sql.SQL("to_tsvector({}::regconfig, {})").format(language, sql.SQL(" || ' ' || ").join(texts))
         # Any word may match, because no passage contains a question as a whole.
         query = sql.SQL("replace(plainto_tsquery({}::regconfig, %s)::text, '&', '|')::tsquery").format(language)
         statement = self._select(
             sql.SQL("ts_rank({}, query, 1)").format(words),
-            sql.SQL("ORDER BY score DESC, {} LIMIT {}").format(self._column(self.given.id), sql.Literal(k)),
+            sql.SQL("ORDER BY score DESC, {} LIMIT {}").format(self._column(self.options.id), sql.Literal(k)),
             source=sql.SQL(", (SELECT {} AS query) AS asked").format(query),
             condition=sql.SQL("{} @@ query").format(words),
         )
@@ -207,7 +207,7 @@ class PgvectorEngine(ExternalEngine):
     def records(self, document: str) -> Sequence[Record]:
         """Return the rows of a document."""
         sql = self._sql
-        id_fields = [name for name in (self.given.document, self.given.id) if name in self._existing_fields]
+        id_fields = [name for name in (self.options.document, self.options.id) if name in self._existing_fields]
         is_document = sql.SQL("{}::text = %s").format(self._column(id_fields[0]))
         return [
             self._record(row)
@@ -246,7 +246,7 @@ class PgvectorEngine(ExternalEngine):
     def _where(self, condition: Vendor = None, *, parameters: bool = False) -> Vendor:
         """Return the filter and a condition as SQL. In a statement with `parameters`, percent signs must be doubled."""
         sql = self._sql
-        user_filter = self.given.filter.replace("%", "%%") if parameters else self.given.filter
+        user_filter = self.options.filter.replace("%", "%%") if parameters else self.options.filter
         conditions = [sql.SQL("({})").format(sql.SQL(user_filter))] if user_filter else []
         conditions += [condition] if condition is not None else []
         return sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("")

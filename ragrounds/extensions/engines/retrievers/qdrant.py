@@ -49,16 +49,16 @@ class QdrantEngine(ExternalEngine):
     """Engine over one Qdrant collection. In this process a folder has one client, which all engines share."""
 
     parameters = QdrantParameters
-    given: QdrantParameters
+    options: QdrantParameters
     extra = "qdrant"
     _folders: ClassVar[weakref.WeakValueDictionary[str, Vendor]] = weakref.WeakValueDictionary()
     _lock = threading.Lock()
 
-    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
-        super().__init__(given, spec)
-        self._filter: Vendor = json_given(given.filter, "filter", self.name, '{"must": [{"key": "year", …}]}')
-        self._options: Vendor = json_given(self.given.options, "options", self.name, '{"exact": true}')
-        self._using = given.vector
+    def __init__(self, options: ExternalParameters, spec: Spec) -> None:
+        super().__init__(options, spec)
+        self._filter: Vendor = json_given(options.filter, "filter", self.name, '{"must": [{"key": "year", …}]}')
+        self._options: Vendor = json_given(self.options.options, "options", self.name, '{"exact": true}')
+        self._using = options.vector
 
     def connect(self) -> Vendor:
         """Open a client.
@@ -75,11 +75,11 @@ class QdrantEngine(ExternalEngine):
                 setattr(self, f"_{parameter}", form.model_validate(raw) if raw else None)
             except ValueError as problem:
                 message = safe(" ".join(str(problem).split()), 300)
-                raw_text = safe(getattr(self.given, parameter), 80)
+                raw_text = safe(getattr(self.options, parameter), 80)
                 raise UserError(f"qdrant's {parameter}={raw_text!r} is none of Qdrant's: {message}.") from None
         if not self.local:
             return QdrantClient(
-                url=self.address, api_key=self.key or None, timeout=math.ceil(self.given.timeout),
+                url=self.address, api_key=self.key or None, timeout=math.ceil(self.options.timeout),
                 check_compatibility=False,
             )  # fmt: skip
         folder = str(Path(self.address).resolve())
@@ -104,48 +104,51 @@ class QdrantEngine(ExternalEngine):
 
     def look(self, client: Vendor) -> Held | None:
         """Return the payload fields of the first points (dotted), the names of the vectors, and their metric."""
-        if self.named not in self.others(client):
+        if self.collection_name not in self.existing_names(client):
             return None
-        vectors = client.get_collection(self.named).config.params.vectors or {}
+        vectors = client.get_collection(self.collection_name).config.params.vectors or {}
         vectors_by_name = dict(vectors) if isinstance(vectors, Mapping) else {"": vectors}
         vector_parameters = vectors_by_name.get(self._using)
-        if self.given.mode != "text":
+        if self.options.mode != "text":
             if not self._using and len(vectors_by_name) == 1:
                 [(self._using, vector_parameters)] = vectors_by_name.items()
             if vector_parameters is None:
                 listed = ", ".join(safe(name, 60) or "one without a name" for name in vectors_by_name) or "none"
                 raise UserError(
-                    f"Qdrant's collection {self.named!r} has no vectors {self._using!r}: name them as vector=…. Its "
+                    f"Qdrant's collection {self.collection_name!r} has no vectors {self._using!r}: name them as "
+                    "vector=…. Its "
                     f"vectors: {listed}."
                 )
         distance = str(vector_parameters.distance.value) if vector_parameters is not None else "Cosine"
         if distance not in _METRICS:
-            raise UserError(f"Qdrant's collection {self.named!r} compares by {distance!r}, which is not read here.")
-        points, _ = client.scroll(self.named, limit=100, with_payload=True)
+            raise UserError(
+                f"Qdrant's collection {self.collection_name!r} compares by {distance!r}, which is not read here."
+            )
+        points, _ = client.scroll(self.collection_name, limit=100, with_payload=True)
         payload_fields = [name for point in points for name in paths_in(point.payload or {})]
         # The vectors were checked above by the name in the spec, so that name counts as a field.
-        fields = [*dict.fromkeys(payload_fields), *vectors_by_name, self.given.vector] if points else []
+        fields = [*dict.fromkeys(payload_fields), *vectors_by_name, self.options.vector] if points else []
         return Held(fields, _METRICS[distance])
 
-    def others(self, client: Vendor) -> Iterable[str]:
+    def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of all collections."""
         return [str(collection.name) for collection in client.get_collections().collections]
 
     def count(self) -> int:
         """Return the number of points."""
-        return int(self.client.count(self.named, count_filter=self._filter, exact=True).count)
+        return int(self.client.count(self.collection_name, count_filter=self._filter, exact=True).count)
 
-    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+    def sample(self, count: int, limit: int) -> Iterable[tuple[str, str]]:
         """Return the first points by Qdrant's ids."""
-        return map(self.row_of, self._points(self._filter, [self.given.id, self.given.text], most))
+        return map(self.row_of, self._points(self._filter, [self.options.id, self.options.text], limit))
 
     def records(self, document: str) -> Sequence[Record]:
         """Return the points of a document."""
-        condition = {"key": self.given.document, "match": {"value": document}}
+        condition = {"key": self.options.document, "match": {"value": document}}
         return self._points(self._models.Filter.model_validate({"must": [condition]}), self.read, 10_000)
 
     def _points(self, condition: Vendor, read: list[str], limit: int) -> list[Record]:
-        points, _ = self.client.scroll(self.named, limit=limit, scroll_filter=condition, with_payload=read)
+        points, _ = self.client.scroll(self.collection_name, limit=limit, scroll_filter=condition, with_payload=read)
         return [self.with_id(point.payload or {}, point.id) for point in points]
 
     def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
@@ -158,8 +161,8 @@ class QdrantEngine(ExternalEngine):
 
     def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
         """Return the `k` best points for each query by their sparse vectors."""
-        documents = [self._models.Document(text=query, model=self.given.terms) for query in queries]
-        return self._search(documents, self.given.sparse, k)
+        documents = [self._models.Document(text=query, model=self.options.terms) for query in queries]
+        return self._search(documents, self.options.sparse, k)
 
     def _search(self, queries: Sequence[object], using: str, k: int) -> list[list[Found]]:
         requests = [
@@ -169,7 +172,7 @@ class QdrantEngine(ExternalEngine):
             )
             for query in queries
         ]  # fmt: skip
-        answers = self.client.query_batch_points(self.named, requests=requests)
+        answers = self.client.query_batch_points(self.collection_name, requests=requests)
         return [
             [(self.with_id(point.payload or {}, point.id), float(point.score)) for point in answer.points]
             for answer in answers

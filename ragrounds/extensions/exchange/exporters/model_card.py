@@ -26,7 +26,7 @@ class ModelCardOptions(Struct, frozen=True):
 
 def results(run: Run, comparison: Comparison, hub: Any) -> Iterator[Any]:
     """Yield the results of a run that tables show, as objects of the library."""
-    for table, further_tables in comparison.shown():
+    for table, further_tables in comparison.shown_tables():
         for scorer_table in (table, *further_tables):
             for dataset, figure in scorer_table.lines[0].datasets.items():
                 if figure.value is None:

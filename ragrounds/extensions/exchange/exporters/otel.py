@@ -110,7 +110,7 @@ def _spans(trace: Trace) -> Iterator[_Span]:
             trace.run.id,
             message(
                 trace_id=trace_digest(trace)[:16],
-                span_id=span_id(trace, node.place),
+                span_id=span_id(trace, node.position),
                 parent_span_id=None if node.parent is None else span_id(trace, node.parent),
                 name=node.name,
                 kind="SPAN_KIND_INTERNAL",

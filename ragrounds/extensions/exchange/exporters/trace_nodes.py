@@ -33,7 +33,7 @@ class TraceNode(Struct, frozen=True, kw_only=True):
     """One node of an attempt's tree."""
 
     kind: Literal["attempt", "step", "model", "embedding", "search", "tool"]
-    place: tuple[int, ...]
+    position: tuple[int, ...]
     """Position in the tree: ``()`` for the attempt, ``(step,)``, ``(step, call)``."""
     name: str
     start: float
@@ -57,7 +57,7 @@ class TraceNode(Struct, frozen=True, kw_only=True):
     @property
     def parent(self) -> tuple[int, ...] | None:
         """Position of the parent node; ``None`` for the attempt."""
-        return self.place[:-1] if self.place else None
+        return self.position[:-1] if self.position else None
 
 
 def trace_digest(trace: Trace) -> bytes:
@@ -69,9 +69,9 @@ def trace_digest(trace: Trace) -> bytes:
     return hashlib.sha256("\0".join(key).encode()).digest()
 
 
-def node_digest(trace: Trace, place: tuple[int, ...]) -> bytes:
+def node_digest(trace: Trace, position: tuple[int, ...]) -> bytes:
     """Return the digest that identifies a node of an attempt in other tools: 32 bytes."""
-    return hashlib.sha256(trace_digest(trace) + repr(place).encode()).digest()
+    return hashlib.sha256(trace_digest(trace) + repr(position).encode()).digest()
 
 
 class TraceCleaner:
@@ -123,7 +123,7 @@ def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
     start = attempt.at or trace.run.created
     yield TraceNode(
         kind="attempt",
-        place=(),
+        position=(),
         name=trace.run.agent,
         start=start,
         end=start + attempt.seconds,
@@ -142,7 +142,7 @@ def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
         )
         yield TraceNode(
             kind="step",
-            place=(step_index,),
+            position=(step_index,),
             name=step.node or "outside of any node",
             start=started,
             end=started + step.seconds if step.seconds is not None else max(started, start + attempt.seconds),
@@ -162,7 +162,7 @@ def _call_node(traced: TracedCall, path: tuple[int, ...], step_start: float) -> 
         facts["faults"] = msgspec.to_builtins(call.faults)
     node = TraceNode(
         kind="embedding" if call.kind == "model" and call.role == "embedding" else call.kind,
-        place=path,
+        position=path,
         name=spec.name if call.kind == "tool" else f"{call.kind} {call.role}",
         start=start,
         end=start + call.seconds,

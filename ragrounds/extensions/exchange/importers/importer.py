@@ -226,16 +226,20 @@ def number_of(value: object) -> float | None:
     return None
 
 
-def step_of_tool(name: str, asked: object, said: object) -> ImportedStep:
+def step_of_tool(name: str, arguments: object, output: object) -> ImportedStep:
     """Return the use of a tool. It is a search if its name says so; its passages are then the list in the output."""
     kind: Literal["search", "tool"] = "search" if _SEARCHES.search(name) else "tool"
-    results = unpacked(said) if kind == "search" else None
+    results = unpacked(output) if kind == "search" else None
     passages = passages_of(results) if isinstance(results, list) else ()
-    query = asked.get("query") if isinstance(asked, dict) else None
+    query = arguments.get("query") if isinstance(arguments, dict) else None
     query_text = (
-        query if isinstance(query, str) else asked if isinstance(asked, str) else json.dumps(asked, default=str)
+        query
+        if isinstance(query, str)
+        else arguments
+        if isinstance(arguments, str)
+        else json.dumps(arguments, default=str)
     )
-    return ImportedStep(kind=kind, name=name, asked=query_text[:2000], text="" if passages else text_of(said),
+    return ImportedStep(kind=kind, name=name, asked=query_text[:2000], text="" if passages else text_of(output),
                         passages=passages)  # fmt: skip
 
 
@@ -265,12 +269,12 @@ def usage_of(input: object, output: object) -> tuple[Usage | None, str]:
     return None, f"its tokens ({', '.join(reported)}) cannot be true, or one is not given" if reported else ""
 
 
-def bounded(value: object, largest: float, what: str) -> tuple[float | None, str]:
+def bounded(value: object, largest: float, label: str) -> tuple[float | None, str]:
     """Return a number from 0 to `largest`, or ``None`` and a note if it is outside."""
     number = number_of(value)
     if number is None or 0 <= number <= largest:
         return number, ""
-    return None, f"its {what} ({text_of(value)[:20]}) cannot be true"
+    return None, f"its {label} ({text_of(value)[:20]}) cannot be true"
 
 
 def labels_for(options: object) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ragrounds.extensions.exchange.importers.table import Values, rows_with
 _NAME = re.compile(r"(?P<model>.+?)-(?P<dataset>[^/]+?)-(?P<split>test_hard|test|train|validation|dev)-(?P<method>.+)")
 
 
-def named(path: Path) -> tuple[str, str]:
+def system_and_dataset(path: Path) -> tuple[str, str]:
     """Return the system that answered, and the dataset, from a file's name and folder."""
     stem = path.name.removesuffix(".gz").removesuffix(".json")
     folder = f"-{path.parent.name}-"
@@ -29,7 +29,7 @@ def named(path: Path) -> tuple[str, str]:
 def _values(record: Values, file: ImportFile, seen: dict[str, str]) -> Values | str:
     if "predicted_answer" not in record:
         return "it has no predicted_answer"
-    agent, dataset = named(file.path)
+    agent, dataset = system_and_dataset(file.path)
     used, answer, gold = dict_of(record.get("token_usage")), record["predicted_answer"], record.get("answer_idx")
     return {
         **{key: record.get(key) for key in ("question", "options", "cost")},

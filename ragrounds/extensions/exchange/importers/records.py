@@ -118,24 +118,24 @@ class _readable:  # noqa: N801 - a context
             raise broken(self._path, "it is no text in the encoding that its first bytes say") from None
 
 
-def parsed(text: str, place: str) -> Record:
+def parsed(text: str, location: str) -> Record:
     """Return a JSON object, or a :class:`BadRow` with the reason why the text is none."""
     try:
         value = json.loads(text)
     except RecursionError:
-        return BadRow(place, "nested too deeply")
+        return BadRow(location, "nested too deeply")
     except ValueError as error:
-        return BadRow(place, "not UTF-8" if _not_text(text) else f"no JSON: {error}"[:120])
-    return checked(value, text, place)
+        return BadRow(location, "not UTF-8" if _not_text(text) else f"no JSON: {error}"[:120])
+    return checked(value, text, location)
 
 
-def checked(value: object, text: str, place: str) -> Record:
+def checked(value: object, text: str, location: str) -> Record:
     """Return a record that is an object of texts, or a :class:`BadRow` with the reason why it is none."""
     if _not_text(text):
-        return BadRow(place, "not UTF-8")
+        return BadRow(location, "not UTF-8")
     if not isinstance(value, dict):
-        return BadRow(place, f"a JSON object was expected, and it is {type(value).__name__}")
-    return BadRow(place, "nested too deeply") if too_deep(value) else (place, wellformed_all(value))
+        return BadRow(location, f"a JSON object was expected, and it is {type(value).__name__}")
+    return BadRow(location, "nested too deeply") if too_deep(value) else (location, wellformed_all(value))
 
 
 def _not_text(text: str) -> bool:

@@ -143,52 +143,52 @@ def _rows(file: ImportFile) -> Rows:
         yield record if isinstance(record, BadRow) else row_of(record[1], fields, record[0])
 
 
-def row_of(record: Mapping[str, Any], fields: Mapping[str, str], place: str) -> ImportedRow | BadRow:
+def row_of(record: Mapping[str, Any], fields: Mapping[str, str], location: str) -> ImportedRow | BadRow:
     """Return the row of a record, by a map of fields."""
     values = dict(flat(record)) if any("." in column for column in fields.values()) else record
     if fields["answer"] not in values:
-        return BadRow(place, f"it has no {fields['answer']}")
-    return row_with({field: values.get(column) for field, column in fields.items()}, place, fields.get("score", ""))
+        return BadRow(location, f"it has no {fields['answer']}")
+    return row_with({field: values.get(column) for field, column in fields.items()}, location, fields.get("score", ""))
 
 
-def row_with(given: Mapping[str, Any], place: str, scored_by: str = "") -> ImportedRow:
+def row_with(values: Mapping[str, Any], location: str, scored_by: str = "") -> ImportedRow:
     """Return the row of these fields' values, whatever they are. Missing tokens and dollars are the sums of its
     steps."""
-    steps = steps_of(given.get("steps"))
-    usage, usage_note = usage_of(given.get("input_tokens"), given.get("output_tokens"))
-    if usage is None and not usage_note and given.get("tokens") not in (None, ""):
+    steps = steps_of(values.get("steps"))
+    usage, usage_note = usage_of(values.get("input_tokens"), values.get("output_tokens"))
+    if usage is None and not usage_note and values.get("tokens") not in (None, ""):
         usage_note = "it gives tokens in all alone: how many were input and output is not known"
-    seconds, time_note = bounded(given.get("seconds"), MOST_SECONDS, "time")
+    seconds, time_note = bounded(values.get("seconds"), MOST_SECONDS, "time")
     if seconds is None and not time_note:
-        milliseconds, time_note = bounded(given.get("milliseconds"), MOST_SECONDS * 1000, "time")
+        milliseconds, time_note = bounded(values.get("milliseconds"), MOST_SECONDS * 1000, "time")
         seconds = None if milliseconds is None else milliseconds / 1000
-    cost, cost_note = bounded(given.get("cost"), 1e6, "cost")
-    score, score_note = bounded(given.get("score"), 1, "score")
+    cost, cost_note = bounded(values.get("cost"), 1e6, "cost")
+    score, score_note = bounded(values.get("score"), 1, "score")
     tokens, dollars = sums_of(steps)
-    error, epoch = text_of(given.get("error")), number_of(given.get("epoch"))
+    error, epoch = text_of(values.get("error")), number_of(values.get("epoch"))
     default_status: Status = "failed" if error else "completed"
-    gold = unpacked(given.get("gold"))
+    gold = unpacked(values.get("gold"))
     wordings = tuple(map(text_of, gold)) if isinstance(gold, list) else ()
     return ImportedRow(
-        place=place,
-        agent=text_of(given.get("agent"))[:200],
-        dataset=text_of(given.get("dataset"))[:200].rpartition("/")[2],
-        id=text_of(given.get("id")),
-        question=text_of(given.get("question")),
-        options=labels_for(given.get("options")),
-        gold=wordings[0] if wordings else text_of(given.get("gold")),
+        place=location,
+        agent=text_of(values.get("agent"))[:200],
+        dataset=text_of(values.get("dataset"))[:200].rpartition("/")[2],
+        id=text_of(values.get("id")),
+        question=text_of(values.get("question")),
+        options=labels_for(values.get("options")),
+        gold=wordings[0] if wordings else text_of(values.get("gold")),
         wordings=wordings[1:] and wordings,
-        answer=text_of(given.get("answer")),
-        choice=text_of(given.get("choice")),
+        answer=text_of(values.get("answer")),
+        choice=text_of(values.get("choice")),
         epoch=max(0, int(epoch)) if epoch is not None else 0,
-        passages=passages_of(given.get("passages")),
+        passages=passages_of(values.get("passages")),
         steps=steps,
         usage=usage if usage or usage_note else tokens,
         seconds=seconds,
         cost=cost if cost is not None or cost_note else dollars,
         score=score,
         scored_by=scored_by,
-        status=given["status"] if given.get("status") in get_args(Status) else default_status,
+        status=values["status"] if values.get("status") in get_args(Status) else default_status,
         reason=error[:300],
         notes=tuple(filter(None, (usage_note, time_note, cost_note, score_note))),
     )

@@ -29,7 +29,7 @@ def publish_command(
     ] = None,
     names: options.Names = None,
     *,
-    given: PublishArguments,
+    arguments: PublishArguments,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a leaderboard: a folder of pages that needs no server and loads nothing.
@@ -48,9 +48,9 @@ def publish_command(
     """
     with counting() as progress:
         publish_arguments = replace(
-            given,
+            arguments,
             runs=runs or (),
-            studies=given.studies or None,
+            studies=arguments.studies or None,
             names=parse_names(names or ()),
             progress=progress,
         )

@@ -114,7 +114,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Rou
         options,
         routing_data.measure,
         without=routing_data.without,
-        own=routing_data.own,
+        self_routed=routing_data.self_routed,
     )
 
 
@@ -127,7 +127,7 @@ class _RoutingData(Struct, frozen=True, kw_only=True):
     questions: list[Question]
     measure: CostMeasure | None
     without: int
-    own: Mapping[str, Routed]
+    self_routed: Mapping[str, Routed]
     """Outcome of each run whose system routes by itself."""
 
 
@@ -170,7 +170,9 @@ def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _R
     outcomes = Outcomes(
         scores=np.stack([_by_epoch(arm, scored_questions) for arm in arms], axis=1),
         costs=np.stack([run_costs[arm.run.id] for arm in arms], axis=1),
-        known=np.array([question_features(question, feature_names(scored_questions)) for question in scored_questions]),
+        prior_features=np.array(
+            [question_features(question, feature_names(scored_questions)) for question in scored_questions]
+        ),
         seen=_attempt_features(store, cheapest, attempts[cheapest.run.id], scored_questions),
         texts=tuple(question.text for question in scored_questions),
         clusters=tuple(cluster_of(question) for question in scored_questions),
@@ -182,7 +184,7 @@ def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _R
         questions=scored_questions,
         measure=measure,
         without=len(shared_questions) - len(scored_questions),
-        own=self_routed,
+        self_routed=self_routed,
     )
 
 
@@ -280,7 +282,7 @@ def _arms(runs: Sequence[Run]) -> Listed:
             else spec
             for run, spec, run_models in zip(runs, specs, models, strict=True)
         ]
-    return Listed.of(specs)
+    return Listed.from_values(specs)
 
 
 def _attempt_features(
@@ -321,7 +323,7 @@ def routed(
     options: AnalysisOptions,
     measure: CostMeasure | None,
     without: int = 0,
-    own: Mapping[str, Routed] = MappingProxyType({}),
+    self_routed: Mapping[str, Routed] = MappingProxyType({}),
 ) -> Routing:
     """Compute every policy's outcome, and the single agents'.
 
@@ -378,7 +380,7 @@ def routed(
         curves={"router": _curve(router, outcomes), "cascade": _curve(cascade, outcomes)} if measure else {},
         epochs=epochs,
         without=without,
-        own=tuple(result(name, outcome) for name, outcome in own.items()),
+        own=tuple(result(name, outcome) for name, outcome in self_routed.items()),
     )
 
 
@@ -430,21 +432,21 @@ def _table(routing: Routing, options: AnalysisOptions) -> AnalysisTable:
     )
 
 
-def conclusion(made: Routing) -> str:
+def conclusion(routing: Routing) -> str:
     """Return a one-sentence conclusion."""
-    if not made.gains:
-        nearest = max((made.router, made.cascade), key=lambda policy: policy.gain.difference or -1.0)
+    if not routing.gains:
+        nearest = max((routing.router, routing.cascade), key=lambda policy: policy.gain.difference or -1.0)
         return (
-            f"Routing gains nothing that can be shown over {made.best}: {points(nearest.gain)} points by the "
+            f"Routing gains nothing that can be shown over {routing.best}: {points(nearest.gain)} points by the "
             f"better policy ({nearest.name})."
         )
-    winner = max(made.gains, key=lambda policy: policy.gain.difference or 0.0)
+    winner = max(routing.gains, key=lambda policy: policy.gain.difference or 0.0)
     price = ""
-    if made.measure:
-        words, _, factor = _MEASURES[made.measure]
-        best = next(single for single in made.singles if single.name == made.best)
+    if routing.measure:
+        words, _, factor = _MEASURES[routing.measure]
+        best = next(single for single in routing.singles if single.name == routing.best)
         price = f", at {factor * winner.cost:.4g} {words} in place of {factor * best.cost:.4g}"
-    return f"Routing gains {points(winner.gain)} points over {made.best}, by the {winner.name}{price}."
+    return f"Routing gains {points(winner.gain)} points over {routing.best}, by the {winner.name}{price}."
 
 
 def _note(routing: Routing) -> str:
@@ -471,7 +473,7 @@ def _picture(routing: Routing, options: AnalysisOptions) -> Picture:
         if policy not in (routing.router, routing.cascade) or not routing.measure
     ]
     for name, curve in routing.curves.items():
-        marks += [Mark(name=name, group=name, value=value, x=factor * cost, named=False) for cost, value in curve]
+        marks += [Mark(name=name, group=name, value=value, x=factor * cost, is_labelled=False) for cost, value in curve]
     title = "Which agent for which question"
     return Picture(title=title, marks=tuple(marks), words=upwards(routing.scorer), x=words, x_unit=unit)
 

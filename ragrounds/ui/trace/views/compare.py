@@ -29,12 +29,12 @@ def counterpart(pages: Pages, current: AttemptSummary) -> int | None:
     A wrong one is compared with a right one; otherwise, and if none is right, the attempt of the next run that was
     asked the question is taken, else one of another epoch.
     """
-    indices = _others(pages, current)
+    indices = _other_indices(pages, current)
     right = (summary.index for summary in pages.read(indices) if summary.value is not None and summary.value >= 1)
     return next(right if current.wrong else iter(indices), next(iter(indices), None))
 
 
-def _others(pages: Pages, current: AttemptSummary) -> list[int]:
+def _other_indices(pages: Pages, current: AttemptSummary) -> list[int]:
     """Return the indices of all other attempts at the question: of the runs that follow, then of other epochs."""
     position, total = pages.runs.index(current.run), len(pages.runs)
     indices: list[int | None] = []
@@ -94,11 +94,11 @@ class CompareScreen(ViewScreen):
         """True to go on to the first difference; true while the questions on which the runs differ are being read."""
         self.pages = attempt_list.pages
         self.agents = agent_names(self.pages.runs)
-        self.chosen = [first, second]
+        self.pair_indices = [first, second]
         """Indices of both attempts."""
         self.runs: tuple[int, int] | None = None
         """Positions in the pages of the two runs that `found` compares."""
-        self.found: list[ScoreDifference] = []
+        self.differences: list[ScoreDifference] = []
         """Questions on which they differ."""
         self.texts = AttemptList(self.pages)
         """Questions of the list, read when they become visible."""
@@ -123,39 +123,39 @@ class CompareScreen(ViewScreen):
         """Show the chosen pair, and find the questions on which its runs differ."""
         first, second = (self.pages.runs.index(loaded.summary.run) for loaded in self._show_pair())
         if self.runs != (first, second):
-            self.runs, self.found = (first, second), []
+            self.runs, self.differences = (first, second), []
             self._finding = True
             self._find(first, second)
 
     @work(thread=True, exclusive=True, group="compare")
     def _find(self, first: int, second: int) -> None:
         differing = differences(self.pages, first, second) if first != second else []
-        answer(self, self._found, differing)
+        answer(self, self._show_differences, differing)
 
-    def _found(self, differing: list[ScoreDifference]) -> None:
-        seek, self.found, self._finding, self._seeks = self._seeks, differing, False, False
+    def _show_differences(self, differing: list[ScoreDifference]) -> None:
+        seek, self.differences, self._finding, self._seeks = self._seeks, differing, False, False
         self._questions_changed()
-        if seek and self.found and not self._listed():
-            self._take(self.found[0])
+        if seek and self.differences and not self._listed():
+            self._take(self.differences[0])
 
     # Showing
 
     def _questions_changed(self) -> None:
         """Show the list; its cursor is on the compared question if the list has it."""
-        differing, rows = self.found, self.query_one("#questions", Rows)
+        differing, rows = self.differences, self.query_one("#questions", Rows)
         self.texts.arrange(array("Q", (difference.row for difference in differing)), "", "asked")
         rows.show(
             len(differing),
-            next((row for row, difference in enumerate(differing) if difference.row == self.chosen[0]), 0),
+            next((row for row, difference in enumerate(differing) if difference.row == self.pair_indices[0]), 0),
         )
         self._show_position()
 
     def _show_pair(self) -> tuple[LoadedAttempt, LoadedAttempt]:
-        read = {summary.index: summary for summary in self.pages.read(self.chosen)}
-        left, right = (LoadedAttempt(self.pages, read[index]) for index in self.chosen)
+        read = {summary.index: summary for summary in self.pages.read(self.pair_indices)}
+        left, right = (LoadedAttempt(self.pages, read[index]) for index in self.pair_indices)
         self.pair = left, right
         choosers: dict[str, list[str]] = {}
-        for attempt in self.pages.read([*self.chosen, *_others(self.pages, left.summary)]):
+        for attempt in self.pages.read([*self.pair_indices, *_other_indices(self.pages, left.summary)]):
             names = choosers.setdefault(attempt.prediction, [])
             if (name := side_name(self.agents, attempt)) not in names:
                 names.append(name)
@@ -169,7 +169,9 @@ class CompareScreen(ViewScreen):
     def _show_position(self) -> None:
         if self.pair is None:
             return
-        differ = "still reading" if self._finding else f"{number_of(len(self.found), 'question')} on which they differ"
+        differ = (
+            "still reading" if self._finding else f"{number_of(len(self.differences), 'question')} on which they differ"
+        )
         parts = [" | ".join(self._names()), differ]
         first, second = (loaded.summary for loaded in self.pair)
         if first.run.questions != second.run.questions:
@@ -177,11 +179,11 @@ class CompareScreen(ViewScreen):
         self.query_one(TopLine).tell(*parts)
 
     def _question_row(self, row: int, width: int) -> Cells:
-        difference = self.found[row]
+        difference = self.differences[row]
         signs: Cells = []
         for value in (difference.first, difference.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
-        summary = self.texts.at(row)
+        summary = self.texts.row_at(row)
         epoch = f" #{difference.epoch}" if summary and summary.run.epochs > 1 else ""
         name = safe(difference.question_id.rpartition("/")[2][:80])
         text = one_line(summary.question.text[: width * 2], width) if summary else ""
@@ -189,7 +191,7 @@ class CompareScreen(ViewScreen):
 
     @on(Rows.Moved)
     def _question_moved(self, event: Rows.Moved) -> None:
-        self._take(self.found[event.row])
+        self._take(self.differences[event.row])
 
     @on(Rows.Chosen)
     def _question_chosen(self) -> None:
@@ -200,7 +202,7 @@ class CompareScreen(ViewScreen):
         assert self.runs is not None
         against = self.pages.row_of(self.runs[1], difference.question_id, difference.epoch)
         if against is not None:
-            self.chosen = [difference.row, against]
+            self.pair_indices = [difference.row, against]
             self._show_pair()
 
     # Keys
@@ -208,7 +210,7 @@ class CompareScreen(ViewScreen):
     def action_next_difference(self, step: int) -> None:
         """Go to the next question on which the runs differ (the previous one for `step` -1), continuing from the other
         end."""
-        differing = self.found
+        differing = self.differences
         if not differing:
             reason = (
                 "It is still read on which questions they differ." if self._finding else "They differ on no question."
@@ -216,14 +218,16 @@ class CompareScreen(ViewScreen):
             self.app.notify(reason, markup=False)
             return
         position = (
-            [difference.row for difference in differing].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
+            [difference.row for difference in differing].index(self.pair_indices[0])
+            if self._listed()
+            else -min(step, 0) - 1
         )
         row = (position + step) % len(differing)
         self.query_one("#questions", Rows).show(len(differing), row)
         self._take(differing[row])
 
     def _listed(self) -> bool:
-        return any(difference.row == self.chosen[0] for difference in self.found)
+        return any(difference.row == self.pair_indices[0] for difference in self.differences)
 
     def action_which(self) -> None:
         """Show or hide the questions on which they differ."""
@@ -234,17 +238,17 @@ class CompareScreen(ViewScreen):
     def action_other(self, side: int) -> None:
         """Show the next attempt at the question on this side, of another run or epoch, never the one on the other
         side."""
-        current = self.pages.read([self.chosen[side]])[0]
-        candidates = [index for index in _others(self.pages, current) if index != self.chosen[1 - side]]
+        current = self.pages.read([self.pair_indices[side]])[0]
+        candidates = [index for index in _other_indices(self.pages, current) if index != self.pair_indices[1 - side]]
         if not candidates:
             self.app.notify("There is no other attempt at this question.", markup=False)
             return
-        self.chosen[side] = candidates[0]
+        self.pair_indices[side] = candidates[0]
         self._show_runs()
 
     def action_open(self, side: int) -> None:
         """Open the left attempt (`side` 0) or the right one."""
-        self.dismiss(self.chosen[side])
+        self.dismiss(self.pair_indices[side])
 
 
 def _compared(attempt_list: AttemptList, notes: ReaderNotes, indices: tuple[int, ...]) -> CompareScreen:

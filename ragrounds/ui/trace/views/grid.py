@@ -100,10 +100,10 @@ class GridScreen(ViewScreen):
     # Reading
 
     @work(thread=True, exclusive=True, group="grid")
-    def _load(self, at: int | None = None) -> None:
+    def _load(self, index: int | None = None) -> None:
         began = time.monotonic()
         self.grid.load()
-        answer(self, self.show_lines, at)
+        answer(self, self.show_lines, index)
         self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
 
     def look(self) -> None:
@@ -111,7 +111,7 @@ class GridScreen(ViewScreen):
         if time.monotonic() >= self._not_before:
             super().look()
 
-    def written(self) -> None:
+    def show_new_records(self) -> None:
         """Read the grid again."""
         self._load()
 
@@ -122,13 +122,13 @@ class GridScreen(ViewScreen):
 
     # Lines
 
-    def show_lines(self, at: int | None = None) -> None:
+    def show_lines(self, index: int | None = None) -> None:
         """Sort and filter the lines again; the cursor stays on its question, or goes to the attempt at the index
         `at`."""
         grid, listed, pane = self.grid, self.attempt_list.order, self.pane
         current_row, before = self.row(pane.row), pane.row
         pane.agents = len(grid.runs)
-        if at is not None and (position := grid.row_of(at)) is not None:
+        if index is not None and (position := grid.row_of(index)) is not None:
             current_row, pane.column = position
         rows = None if listed is None else grid.rows_of(listed)
         descending = self.descending if self.sort in ("disagreement", "cost") else not self.descending
@@ -147,7 +147,7 @@ class GridScreen(ViewScreen):
         if any(count != grid.rows for count in counts):
             pane.heads.append(("questions counted", lambda column, _: f"{counts[column]:,}", "dim"))
         row = self.rows.index(current_row) if current_row in self.rows else 0
-        pane.show(len(self.rows), row, keep_scroll=at is None and row == before)
+        pane.show(len(self.rows), row, keep_scroll=index is None and row == before)
         self.show_here()
 
     def _heading(self, column: int, width: int) -> str:
@@ -159,7 +159,7 @@ class GridScreen(ViewScreen):
         return self.rows[line] if 0 <= line < len(self.rows) else None
 
     def _question(self, line: int, width: int) -> Cells:
-        summary, room = self.texts.at(line), max(0, width - _FIGURE - 1)
+        summary, room = self.texts.row_at(line), max(0, width - _FIGURE - 1)
         label = f"{one_line(summary.question.id[:80], 40)}  " if summary else "…"
         label += one_line(summary.question.text[: width * 2], max(2, width)) if summary else ""
         return [(fit(label, room) + " ", "plain"), (fit(self._figures[line], _FIGURE - 1, right=True) + " ", "dim")]
@@ -170,13 +170,13 @@ class GridScreen(ViewScreen):
 
     # The cell next to the grid
 
-    def place(self, line: int) -> int | None:
+    def attempt_index(self, line: int) -> int | None:
         """Return the index of the attempt of the cell in the cursor's column: the first epoch that is not right.
 
         Returns ``None`` if this run was not asked the question.
         """
         row = self.row(line)
-        return None if row is None else self.grid.place(row, self.pane.column, None)
+        return None if row is None else self.grid.index_of(row, self.pane.column, None)
 
     @on(Rows.Moved)
     @on(GridPane.AgentMoved)
@@ -195,7 +195,7 @@ class GridScreen(ViewScreen):
         self.query_one("#cell", Pager).show(self._cell_blocks())
 
     def _cell_blocks(self) -> list[TextBlock]:
-        column, index = self.pane.column, self.place(self.pane.row)
+        column, index = self.pane.column, self.attempt_index(self.pane.row)
         name = TextBlock(f"{column + 1} {self.names[self.grid.runs[column].id]}", "key")
         summaries = self.grid.pages.read([index]) if index is not None else []
         if not summaries:
@@ -214,7 +214,7 @@ class GridScreen(ViewScreen):
 
     @on(Rows.Chosen)
     def _open_cell(self, event: Rows.Chosen) -> None:
-        index = self.place(event.row)
+        index = self.attempt_index(event.row)
         if index is not None:
             self.dismiss(index)
         else:
@@ -222,7 +222,7 @@ class GridScreen(ViewScreen):
 
     def place_here(self) -> int | None:
         """Return the index of the attempt of the cell under the cursor, if the list shows it."""
-        current, index = self.attempt_list.current, self.place(self.pane.row)
+        current, index = self.attempt_list.current, self.attempt_index(self.pane.row)
         if index is None or self.attempt_list.row_of(index) is None:
             return None
         # A cell covers all epochs: if the list's current attempt is one of them, it is kept.
@@ -231,7 +231,7 @@ class GridScreen(ViewScreen):
 
     def action_compare(self) -> None:
         """Compare the attempt of the cell under the cursor with another agent's."""
-        index = self.place(self.pane.row)
+        index = self.attempt_index(self.pane.row)
         if index is not None:
             self.open_view("compare", index)
 

@@ -70,7 +70,7 @@ class HopScreen(ViewScreen):
         """Number of the hop under the cursor, from 0."""
         self.first = 0
         """Number of the first visible hop."""
-        self.most = 1
+        self.hop_count = 1
         """Number of columns for searches: enough for nearly all attempts."""
         self.counted = False
         """True if `most` was computed from all attempts, not only from those read so far."""
@@ -95,7 +95,7 @@ class HopScreen(ViewScreen):
         self.relisted()
         self._count()
 
-    def written(self) -> None:
+    def show_new_records(self) -> None:
         """Show what was written since the last look."""
         self.attempt_list.forget()
         self.rows.refresh()
@@ -109,7 +109,7 @@ class HopScreen(ViewScreen):
             answer(self, self._counted, column_count)
 
     def _counted(self, column_count: int) -> None:
-        self.most, self.counted = column_count, True
+        self.hop_count, self.counted = column_count, True
         self.rows.refresh()
 
     def on_resize(self) -> None:
@@ -128,13 +128,13 @@ class HopScreen(ViewScreen):
         return self.query_one("#hop", Pager)
 
     def _columns(self, width: int) -> HopColumns:
-        return hop_columns(width, self.agents, self.most)
+        return hop_columns(width, self.agents, self.hop_count)
 
     def _heading(self, width: int) -> str:
-        return hop_heading(self._columns(width), self.first, self.most)
+        return hop_heading(self._columns(width), self.first, self.hop_count)
 
     def _row(self, row: int, width: int) -> Cells:
-        summary = self.attempt_list.at(row)
+        summary = self.attempt_list.row_at(row)
         line = self.line_of(summary)
         if summary is not None and line is None:
             self._request_line(summary)
@@ -178,7 +178,7 @@ class HopScreen(ViewScreen):
         for index in list(self.lines)[: max(0, len(self.lines) - _KEPT)]:
             del self.lines[index]
         if not self.counted:
-            self.most = max(self.most, *(len(line.hops) for _, line in lines.values()))
+            self.hop_count = max(self.hop_count, *(len(line.hops) for _, line in lines.values()))
         self.rows.refresh()
 
     # Showing
@@ -188,7 +188,7 @@ class HopScreen(ViewScreen):
         attempt_list, total, current = self.attempt_list, len(self.attempt_list), self.attempt_list.current
         self.query_one(TopLine).tell(
             f"{attempt_list.row + 1 if total else 0:,} of {total:,}",
-            note_signs(self.notes.of(current)) if current else "",
+            note_signs(self.notes.notes_on(current)) if current else "",
             safe(attempt_list.description()),
             safe(current.run.agent) if current else "",
         )
@@ -222,15 +222,15 @@ class HopScreen(ViewScreen):
     def _open_attempt(self) -> None:
         line = self.line_of(self.attempt_list.current)
         if line is not None and line.hops:
-            self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].place
+            self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].call_number
         self.action_leave()
 
-    def action_hop(self, by: int) -> None:
+    def action_hop(self, step: int) -> None:
         """Move the cursor by `by` searches of the attempt."""
         line = self.line_of(self.attempt_list.current)
         last = max(0, len(line.hops) - 1) if line else 0
-        self.hop = max(0, min(min(self.hop, last) + by, last))
-        self.first = min(max(self.first, self.hop - self._columns(self.rows.size.width).shown + 1), self.hop)
+        self.hop = max(0, min(min(self.hop, last) + step, last))
+        self.first = min(max(self.first, self.hop - self._columns(self.rows.size.width).visible + 1), self.hop)
         self.rows.refresh()
         self.show_hop()
 

@@ -24,7 +24,7 @@ class Known(State, total=False):
 
 async def search(state: Known, runtime: Runtime[Context]) -> Known:
     context, before = runtime.context, state.get("passages", [])
-    query = written_query(context, state["query"]) if state.get("query") else Query.of(context.stem)
+    query = written_query(context, state["query"]) if state.get("query") else Query.from_stem(context.stem)
     passages = join_passages(before, await context.search(query, whole_number(context, "top_k", 3)))
     return {"passages": passages, "new": len(passages) - len(before), "searches": state.get("searches", 0) + 1}
 

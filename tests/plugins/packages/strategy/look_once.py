@@ -14,7 +14,7 @@ class State(TypedDict, total=False):
 
 async def look(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
-    found = await context.search(Query.of(context.stem), int(context.parameters["top_k"]))
+    found = await context.search(Query.from_stem(context.stem), int(context.parameters["top_k"]))
     reply = await context.ask(answer_prompt(context, format_passages(found)))
     return {"answer": reply.text}
 
