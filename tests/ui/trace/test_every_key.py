@@ -139,7 +139,7 @@ CASES = (
     Case("BrowseScreen", "note", "", where, "NoteScreen"),
     Case("ViewScreen", "copy", "down", lambda app: app.clipboard),
     Case("ViewScreen", "texts.raw", "", lambda app: main(app).pager.raw, True),
-    Case("ViewScreen", "texts.whole", "", lambda app: main(app).pager.whole, True),
+    Case("ViewScreen", "texts.whole", "", lambda app: main(app).pager.shows_whole, True),
     Case("HopScreen", "hops.before", "down down down down down down 2 right"),
     Case("HopScreen", "hops.next", "down down down down down down 2"),
     Case("HopScreen", "hops.wrong", "2", row, 1),
@@ -267,7 +267,7 @@ async def check(pilot: Pilot[None], case: Case, key: str, others: Sequence[str])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.weekly) for size in SIZES[1:])])
+@pytest.mark.parametrize("size", SIZES)
 async def test_every_key(long_store: Store, size: tuple[int, int]) -> None:
     keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}
     app = TraceApp(Pages(long_store, long_store.runs()))
