@@ -42,7 +42,7 @@ from ragrounds.base.records import (
     Usage,
 )
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers import known_scorer, score_by
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.codec import attempt_rows, score_rows
@@ -443,7 +443,7 @@ async def make(folder: Path) -> dict[tuple[str, str], Cause]:
             }
             await judge_runs(
                 store, [run], LabelJudge(EQUIVALENCE), [ScriptedJudge(erring)], journal, PromptFolder(),
-                wanted=lambda attempt: attempt.question_id in free,
+                JudgingOptions(wanted=lambda attempt: attempt.question_id in free),
             )  # fmt: skip
         journal.close()
     return planted

@@ -65,6 +65,6 @@ def replayer(
 
         return partial(_replay_in_process, lead=lead)
     executor: Callable[..., Awaitable[str]] = import_module(cluster).executor(
-        workers=workers, in_flight=in_flight, held=exit_stack, **options
+        workers=workers, in_flight=in_flight, exit_stack=exit_stack, **options
     )
     return executor

@@ -212,7 +212,7 @@ class _Builder:
         if len(below) == 1 and below[0].kind == "call":
             only = below[0]
             row = self._row(name, only.call_number)
-            return replace(node, row=row, folded=row, children=(), call=only.call, place=only.call_number)
+            return replace(node, row=row, folded=row, children=(), call=only.call, call_number=only.call_number)
         row = written_row(name, step.changes) if not below else node.row
         return replace(node, row=row, folded=_folded_row(name, below) if below else row)
 
@@ -244,7 +244,7 @@ class _Builder:
         if call_number not in self._rows:
             self._rows[call_number] = call_row(name, facts.calls[call_number], facts.hops.get(call_number))
         row = replace(self._rows[call_number], name=name)
-        return replace(row, said=(*facts.outcome, *row.annotations)) if call_number == facts.answer else row
+        return replace(row, annotations=(*facts.outcome, *row.annotations)) if call_number == facts.answer else row
 
 
 def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:
