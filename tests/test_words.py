@@ -19,8 +19,8 @@ LIMITS = Path(__file__).with_name("package_limits.toml")
 MOST, MOST_IN_A_PACKAGE, MOST_GENERIC = 5, 10, 4
 """Per 1,000 lines: of the whole, of a package of 500 lines and more, and names such as ``data`` of the whole."""
 VAGUE = frozenset(
-    "one ones found made said told known asked held given own here apart kept drawn wanted shown others each whole then "
-    "of by them place places what why most at chosen named judged written begun met".split()
+    "one ones found made said told known asked held given own here apart kept drawn wanted shown others each whole "
+    "then of by them place places what why most at chosen named judged written begun met".split()
 )
 GENERIC = frozenset("res obj tmp val data item result thing".split())
 CLAUSE = re.compile(r"(What|Whether|How|Why|Who|Whose|Where|When|Which|That|Those|Of|As|In|By|With|It|Its|There)\b")
