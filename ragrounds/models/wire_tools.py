@@ -48,7 +48,7 @@ def tool_uses(
     """Yield the uses of tools whose results are in a request, in order.
 
     Args:
-        messages: messages of the request, as :func:`ragrounds.models.wire_requests.asked` reads them.
+        messages: messages of the request, as :func:`ragrounds.models.wire_requests.read_request` reads them.
         body: body of the request.
         replied: calls requested by replies of the same attempt, by their ids: a request may contain results alone.
     """

@@ -110,7 +110,7 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     found = json.loads(agreed("direct").stdout)
     assert (found["judge"]["n"], found["changed"]) == (5, ["og/1"])
     told = command("judge", "agreement", "direct", "--human", "labels.csv").stdout
-    assert "left out, the answer differs from the one that people labelled: 1 (og/1)" in told
+    assert "left out, the answer differs from the labelled one: 1 (og/1)" in told
 
 
 def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):

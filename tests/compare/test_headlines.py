@@ -27,7 +27,7 @@ def scored(store, run, scorer, values):
 
 def shown(comparison):
     """Headline → the scorers beside it."""
-    return {table.scorer: [one.scorer for one in beside] for table, beside in comparison.shown()}
+    return {table.scorer: [one.scorer for one in beside] for table, beside in comparison.shown_tables()}
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def replace_server(source):
 
 def test_a_replay_without_a_kept_list_says_so(tmp_path):
     source = McpSource("doses", McpServer(url="http://127.0.0.1:9/mcp"), tmp_path, closed=True)
-    with pytest.raises(UserError, match="not known here"):
+    with pytest.raises(UserError, match="is unknown"):
         opened(("mcp:doses",), Shelf(), mcp={"doses": source})
 
 

@@ -21,7 +21,7 @@ def test_labels_and_a_judge(tmp_path):
     ("text", "said"),
     [
         ("id,a\n1,x\n", "no column 'item'"),
-        ("item\n1\n", "no column with labels"),
+        ("item\n1\n", "column with labels is missing"),
         ("item,a\n1,x\n1,y\n", "line 3: the item '1' is in it twice"),
         ("item,a\n", "holds no labels"),
     ],

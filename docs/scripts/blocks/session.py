@@ -113,8 +113,9 @@ class Terminal:
         with contextlib.suppress(BrokenPipeError):
             stdin.write(json.dumps(asked) + "\n")
             stdin.flush()
-        ready, _, _ = select.select([stdout], [], [], seconds)
-        answer = stdout.readline() if ready else ""
+        poll = select.poll()  # select.select() knows no descriptor above 1,023
+        poll.register(stdout, select.POLLIN)
+        answer = stdout.readline() if poll.poll(1000 * seconds) else ""
         printed = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
         if not answer:
             _end_group(self._cells.pid)
@@ -163,10 +164,11 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(side)
+        poll = select.poll()
+        poll.register(terminal, select.POLLIN)
         printed, typed, heard, drawn = b"", False, time.monotonic(), time.monotonic()
         while process.poll() is None and time.monotonic() < began + seconds:
-            ready, _, _ = select.select([terminal], [], [], 0.1)
-            if ready:
+            if poll.poll(100):
                 try:
                     printed += os.read(terminal, 65536)
                 except OSError:  # Linux: its other side is closed

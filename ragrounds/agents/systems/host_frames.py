@@ -152,8 +152,8 @@ def _events() -> dict[str, type[Struct]]:
     """
     events = {
         "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
-        "value": msgspec.defstruct("value", [("place", str), ("value", str)]),
-        "read": msgspec.defstruct("read", [("told", ReportedDependencies)]),
+        "value": msgspec.defstruct("value", [("site", str), ("value", str)]),
+        "read": msgspec.defstruct("read", [("reported", ReportedDependencies)]),
     }
     for name, method in vars(Observer).items():
         if inspect.isfunction(method) and not name.startswith("_") and name not in events:

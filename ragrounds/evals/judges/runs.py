@@ -117,12 +117,10 @@ async def judge_runs(
         ragrounds.base.errors.StopRun: a judge cannot be asked, or Ctrl-C was pressed twice. Only calls are written.
     """
     unreadable = UnreadableReplies(patient=options.fail_after == NEVER_FAILING)
-    attempt_judge = (
-        replace(attempt_judge, unreadable=unreadable) if isinstance(attempt_judge, LabelJudge) else attempt_judge
-    )
-    has_labels = isinstance(attempt_judge, LabelJudge) or hasattr(
-        attempt_judge, "verifier"
-    )  # otherwise its verdicts are numbers
+    label_judge = attempt_judge if isinstance(attempt_judge, LabelJudge) else None
+    if label_judge:
+        attempt_judge = label_judge = replace(label_judge, unreadable=unreadable)
+    has_labels = label_judge is not None or hasattr(attempt_judge, "verifier")  # otherwise its verdicts are numbers
     panel = as_panel(attempt_judge, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
@@ -154,12 +152,9 @@ async def judge_runs(
     )
     with interruptible(interrupts):
         try:
-            answer_by_key = await _judge_admitted(
-                attempt_judge, {key: tasks[key] for key in order}, prompts, admission, options
-            )
-            probes = (
-                probes_of(attempt_judge.method) if options.probing and isinstance(attempt_judge, LabelJudge) else None
-            )
+            ordered_tasks = {key: tasks[key] for key in order}
+            answer_by_key = await _judge_admitted(attempt_judge, ordered_tasks, prompts, admission, options)
+            probes = probes_of(label_judge.method) if options.probing and label_judge else None
             probe_arguments = (
                 store, runs, attempt_judge, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
             )  # fmt: skip
@@ -197,7 +192,7 @@ async def judge_runs(
             )
         )
     return JudgedRuns(
-        runs=tuple(map(_with_constants, judged_runs) if isinstance(attempt_judge, LabelJudge) else judged_runs),
+        runs=tuple(map(_with_constants, judged_runs) if label_judge else judged_runs),
         ended=admission.end(any(judged_run.left for judged_run in judged_runs)) or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),

@@ -270,7 +270,7 @@ class StoreJournal:
 
     def count(self, other: StoreJournal) -> None:
         """Add the counts of another journal to this one's, and reset the other's."""
-        for name in ("made", "reused", "searches"):
+        for name in ("calls_made", "reused", "searches"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 

@@ -95,7 +95,7 @@ class _Worker:
 
     link: WorkerLink
     items: dict[int, _AssignedItem] = field(default_factory=dict)
-    attempts_made: int = 0
+    calls_made: int = 0
     reused: int = 0
     searches: int = 0
     alive: bool = True
@@ -272,7 +272,7 @@ class Leader:
                     traffic.set_share(self._shares()[0].share)
                 self.hand_out()
             case AttemptReport():
-                for count in ("made", "reused", "searches"):
+                for count in ("calls_made", "reused", "searches"):
                     more = getattr(message, count) - getattr(worker, count)
                     setattr(self._journal, count, getattr(self._journal, count) + more)
                     setattr(worker, count, getattr(message, count))

@@ -76,7 +76,7 @@ class AttemptReport(Struct, frozen=True, tag=True):
     tokens: int | None
     billable: float | None
     """Tokens and billable cost as in :class:`ragrounds.base.contracts.FinishedAttempt`."""
-    made: int
+    calls_made: int
     reused: int
     searches: int
     """Totals of this worker so far: model calls made and answered from the journal, and searches made."""

@@ -119,7 +119,7 @@ class _LeaderSource:
             scores=tuple(storable(score) for score in finished.scores),
             tokens=finished.tokens_made,
             billable=finished.billable,
-            made=self._journal.calls_made,
+            calls_made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
             flows=tuple(flows()),

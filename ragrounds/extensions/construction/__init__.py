@@ -8,7 +8,7 @@ has:
    :func:`ragrounds.extensions.construction.stages.in_line` joins stages, each an async function of state and
    :class:`ragrounds.base.contracts.Context`. A stage returns changes of the state, or raises
    :class:`~ragrounds.extensions.construction.stages.Rejected` with one of a few reasons (they are counted) and a
-   detail; the last returns :func:`~ragrounds.extensions.construction.stages.kept`. It calls a model by
+   detail; the last returns :func:`~ragrounds.extensions.construction.stages.keep_item`. It calls a model by
    :func:`~ragrounds.extensions.construction.stages.ask_for`, which reads a JSON object into a record, asks once more if
    that fails, and then rejects the item. Calls about one part of an item go through
    :func:`~ragrounds.extensions.construction.stages.of_part`, so that a refusal costs only that part. A graph sees the

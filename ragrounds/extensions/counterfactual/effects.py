@@ -305,9 +305,8 @@ def _measure_effect(
     after_without_failures = None
     if failures and not change.is_identity:
         original_scores = {key: parent.scores[key] for key in failures}
-        after_without_failures = replace(samples[0], scores={**samples[0].scores, **original_scores}).values(
-            questions, scorer
-        )
+        with_originals = replace(samples[0], scores={**samples[0].scores, **original_scores})
+        after_without_failures = with_originals.values(questions, scorer)
     search_passages = {key: (_search_passages(original, search_range[0]), _search_passages(repeated, search_range[0]))
              for key, original, repeated in traced
              if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip

@@ -130,7 +130,7 @@ def test_a_worker_that_computes_for_long_is_left_alone(questions: Path, server: 
 class Link:
     """A link to a worker that answers as it is told."""
 
-    name, place = "worker 1", " (process 7)"
+    name, process_note = "worker 1", " (process 7)"
 
     def __init__(self, used: list[Activity | None], late: float = 60.0) -> None:
         self._used, self._late = used, late

@@ -78,7 +78,7 @@ class LoopLine:
             await self._outbox.get()
             await asyncio.sleep(0.05)
 
-    place = ""
+    process_note = ""
 
     async def beat(self) -> float:
         return 0.0

@@ -54,7 +54,7 @@ def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
         "agent": "a",
         "question_id": f"q/{number:03}",
         "epoch": 0,
-        "at": time.time() - ago,
+        "started_at": time.time() - ago,
         "node": "search",
         "steps": 2,
         "model_calls": 1,
