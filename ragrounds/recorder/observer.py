@@ -123,7 +123,7 @@ class Observer(Protocol):
         FakeListChatModel``.
         """
 
-    def note(self, what: str, text: str) -> None:
+    def note(self, remark: str, text: str) -> None:
         """Add a remark to the trace."""
 
 

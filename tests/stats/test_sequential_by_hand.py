@@ -104,9 +104,9 @@ def test_values_that_change_their_mean_leave_one_point():
     ("least", "maximum", "level"),
     [(1.0, 1.0, 0.95), (2.0, 1.0, 0.95), (0.0, 1.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 1.5), (0.0, 1.0, -0.1)],
 )
-def test_what_holds_nothing_is_refused_with_what_was_given(least, most, level):
-    with pytest.raises(ValueError, match=f"got {least}, {most} and {level}"):
-        ConfidenceSequence(least, most, level=level)
+def test_what_holds_nothing_is_refused_with_what_was_given(least, maximum, level):
+    with pytest.raises(ValueError, match=f"got {least}, {maximum} and {level}"):
+        ConfidenceSequence(least, maximum, level=level)
 
 
 def test_the_bounds_of_a_difference_are_the_default():

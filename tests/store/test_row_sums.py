@@ -42,8 +42,8 @@ WORDS = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with rows in every table that has check sums."""
     home = tmp_path_factory.mktemp("sums")
-    asyncio.run(two_in_an_arena(home))
     asyncio.run(filled(home))
+    asyncio.run(two_in_an_arena(home))
     with Store(home) as store:
         run = store.run("direct")
         (some,) = [call for one in list(store.attempts(run))[:1] for call in calls(one.events)]

@@ -83,7 +83,7 @@ def test_the_bounds_are_the_greatest_weights(searched):
     for term in range(len(postings.holders)):
         passages, weights = postings.column(term)
         assert len(passages) == postings.holders[term]
-        assert weights.max() == postings.most[term]
+        assert weights.max() == postings.maxima[term]
         assert (np.diff(passages) > 0).all()
 
 

@@ -190,7 +190,7 @@ class AttemptRunner:
             gold=item.gold.documents if card.oracle else None,
             change=planned.change(item.question, item.gold, item.epoch) if planned.change is not None else None,
             guard=guard_of(card, item.question, item.gold),
-            inside=opened.inner.of(item.gold) if opened.inner else None,
+            inside=opened.inner.attempts_at(item.gold) if opened.inner else None,
         )
 
     def _missing_scores(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:

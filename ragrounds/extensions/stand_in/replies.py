@@ -397,7 +397,7 @@ def _long(turns: Turns, model: str, demands: str) -> str:
     )
     answer = " ".join([*selected, closing])
     if "Answer:" in demands or "“Answer:”" in demands:
-        return f"The stand-in uses the words of the question.\nAnswer:\n{answer}"
+        return f"The stand-in goes by the words of the question.\nAnswer:\n{answer}"
     return answer
 
 

@@ -90,7 +90,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         begun: list[int] = []
 
         async def wait(handover: Any) -> Any:
-            while len(begun) >= after and handover._lead and not handover.given:  # no event says so
+            while len(begun) >= after and handover._lead and not handover.handed_over:  # no event says so
                 assert handover._leading is None or not handover._leading.done(), "the workers could not take part"
                 await asyncio.sleep(0.001)
             begun.append(1)
