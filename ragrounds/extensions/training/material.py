@@ -90,7 +90,7 @@ def _make(
     diversity, mining = training.diversity, training.mining
     pool = list(dict.fromkeys(example.positive for example in examples)) if mining else []
     if diversity is not None:
-        limits: Any = {"seeds": diversity.seeds, "neighbours": diversity.neighbours, "most": diversity.most}
+        limits: Any = {"seeds": diversity.seeds, "neighbours": diversity.neighbours, "max_neighbours": diversity.most}
 
         def keep_diverse(kind: str, values: list[Kept], texts_of_values: list[str], threshold: float) -> list[Kept]:
             """Return the values whose texts are far enough from those kept before."""
