@@ -30,7 +30,7 @@ def test_a_replay_from_the_file_gives_the_same_runs_and_the_same_file(
     first, file = recorded
     assert read_journal(file, home=tmp_path).calls == 30
     again = rr.run("sample", AGENTS, limit=6, home=tmp_path, journal="replay")
-    assert (first.calls_made, again.calls_made, again.reused) == (18, 0, 18)
+    assert (first.made, again.made, again.reused) == (18, 0, 18)
     assert again.ids == first.ids
     columns = ["question_id", "status", "text", "model_calls", "searches"]
     frames = [one.to_pandas("attempts")[columns] for one in (first, again)]

@@ -138,9 +138,11 @@ def read_frame(frame: RawFrame) -> AnySaid:
     """
     try:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            return typing.cast("AnySaid", _DECODER.decode(frame.header))
+            decoded: AnySaid = _DECODER.decode(frame.header)
+            return decoded
         # Fallback for JSON that only the standard library accepts. Its error message is more detailed.
-        return typing.cast("AnySaid", msgspec.convert(read_json(frame.header), AnySaid))
+        converted: AnySaid = msgspec.convert(read_json(frame.header), AnySaid)
+        return converted
     except ValueError as error:
         raise BadFrame(str(error)) from error
 

@@ -51,7 +51,7 @@ class ViewScreen(Screen[int | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="copy", show=False),
-        Binding("o", "texts('whole')", "Long texts whole, or folded", id="texts.whole", show=False),
+        Binding("o", "texts('shows_whole')", "Long texts whole, or folded", id="texts.whole", show=False),
         Binding("m", "texts('raw')", "Replies as written, or laid out", id="texts.raw", show=False),
     ]
     DETAIL = ""
@@ -154,7 +154,7 @@ class ViewScreen(Screen[int | None]):
         blocks = [part for block in pager.blocks for part in itertools.chain((block,), *block.beside)]
         return "\n".join(block.text for block in blocks if block.seen(raw=True) and not block.beside)
 
-    def action_texts(self, how: Literal["raw", "whole"]) -> None:
+    def action_texts(self, how: Literal["raw", "shows_whole"]) -> None:
         """Toggle whether replies are shown as they were written, or long texts in full."""
         for pager in self.query(Pager):
             pager.toggle(how)

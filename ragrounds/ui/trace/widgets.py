@@ -219,7 +219,7 @@ class Pager(Lines):
         if not keep_scroll:
             self.scroll_to(0, 0, animate=False, immediate=True)
 
-    def toggle(self, how: Literal["raw", "whole"]) -> None:
+    def toggle(self, how: Literal["raw", "shows_whole"]) -> None:
         """Toggle whether replies are shown as they were written, or long texts in full."""
         setattr(self, how, not getattr(self, how))
         self._lay_out()

@@ -37,7 +37,7 @@ scheduler.BUSY = (0.0, 99.0)
 scheduler.processors = scheduler.room_for_more = lambda: 2
 begun, begin = [], scheduler.Handover.next
 async def wait(self):
-    while self._lead and len(begun) >= {HERE} and not self.given and not (self._leading and self._leading.done()):
+    while self._lead and len(begun) >= {HERE} and not self.handed_over and not (self._leading and self._leading.done()):
         await asyncio.sleep(0.01)
     begun.append(1)
     return await begin(self)

@@ -229,7 +229,7 @@ def test_a_saved_router_runs_and_asks_what_its_agents_asked(models: AnyForm, tmp
         assert made.to_pandas("scores")["value"].eq(1.0).all()
     saved.with_suffix(".policy.json").write_text("{}")
     read_policy.cache_clear()
-    with pytest.raises(UserError, match="another policy"):
+    with pytest.raises(UserError, match="differs from the policy"):
         rr.run(written(tmp_path / "third.jsonl", 200, 2), str(saved), **given)
     pytest.importorskip("langchain.agents.middleware.model_router", reason="needs LangChain's router")
     # A system that routes by itself stands beside the policies, and is no agent of theirs.
