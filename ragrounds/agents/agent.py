@@ -119,7 +119,7 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
         name: name of an agent that ships or that an installed package adds; a path to a TOML file; or
             ``PATH.py:FUNCTION`` or ``package.module:FUNCTION`` for a graph whose decorator replaces a file, or for a
             :class:`Card`.
-        here: True to run a user's system in this process, whether it imports ragrounds or not.
+        in_this_process: True to run a user's system in this process, whether it imports ragrounds or not.
 
     Raises:
         UserError: the agent does not exist, or does not have the form of :class:`Card`.

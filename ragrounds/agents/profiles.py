@@ -100,7 +100,7 @@ def sampled(model: str, agents: Sequence[str], profile: str | None, set_names: C
         model: The model's text.
         agents: Agents as text, which use the model.
         profile: Default profile of agents that name none.
-        given: Parameters that are set elsewhere.
+        set_names: Parameters that are set elsewhere.
 
     Raises:
         UserError: the agents' profiles disagree, or only some agents have one.

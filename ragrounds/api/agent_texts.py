@@ -26,8 +26,8 @@ def agent_texts(given_agents: object) -> list[tuple[str, str | None]]:
     """Return agents as texts, each with its name for tables, or ``None``.
 
     Args:
-        given: a text, a Python object (a graph, a function: see docs/how-to/own-system.md), several of these, or a
-            mapping of names to them.
+        given_agents: a text, a Python object (a graph, a function: see docs/how-to/own-system.md), several of these, or
+            a mapping of names to them.
 
     Raises:
         UserError: a name is too long.

@@ -91,8 +91,8 @@ def names_of(store: Store, runs: Sequence[Run], new_names: Mapping[str, str] | N
     Args:
         store: store of the names.
         runs: runs that are shown together.
-        given: reference to a run (an id, the beginning of one, an agent's text) → name; if empty, the run is shown by
-            its agent's text.
+        new_names: reference to a run (an id, the beginning of one, an agent's text) → name; if empty, the run is shown
+            by its agent's text.
 
     Raises:
         UserError: a reference matches none or several of the runs, or two runs get the same name.
@@ -122,8 +122,8 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], request
     Args:
         store: store of the names.
         planned_runs: the runs.
-        given: the name of each run; empty to remove its name, ``None`` if it was not given. An empty sequence if no
-            agent was named.
+        requested_names: the name of each run; empty to remove its name, ``None`` if it was not given. An empty sequence
+            if no agent was named.
     """
     names = {}
     for planned, given_name in zip(planned_runs, requested_names or [None] * len(planned_runs), strict=True):

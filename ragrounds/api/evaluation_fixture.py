@@ -84,7 +84,7 @@ class EvaluationFixture:
             ragrounds.check("accuracy(vanilla_rag) - accuracy(direct) > 0 @ 95%", "failed(vanilla_rag) <= 0")
 
     Args:
-        place: location of the test.
+        paths: location of the test.
         defaults: arguments of :meth:`run` that a call may leave out.
     """
 
@@ -257,7 +257,7 @@ class EvaluationFixture:
     def summary(self, journal_file: JournalFile | None) -> dict[str, object]:
         """Return a summary of runs and claims as plain values; empty if nothing was run.
 
-        `written` is the result of :meth:`close`.
+        `journal_file` is the result of :meth:`close`.
         """
         if not self._results:
             return {}

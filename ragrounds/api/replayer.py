@@ -30,7 +30,7 @@ def replayer(
     """Return the function that replays.
 
     It is :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters that distributes
-    the work (:data:`ragrounds.base.hooks.CLUSTER`). Its resources are added to `held`, and released at the run's end.
+    the work (:data:`ragrounds.base.hooks.CLUSTER`). Its resources are added to `exit_stack`, and released at its end.
 
     Raises:
         UserError: there are more workers than attempts in flight, or workers are not installed.

@@ -66,7 +66,7 @@ def kept_options(
 ) -> tuple[Run, Asked]:
     """Return a run, and the options of `ragrounds run` that request it again.
 
-    `named` is the code that the user names himself; ``None`` if the caller has no option for it.
+    `argument_names` is the code that the user names himself; ``None`` if the caller has no option for it.
 
     Raises:
         UserError: the run is unknown or imported, has no stored request, or its options name code.

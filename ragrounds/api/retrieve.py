@@ -385,7 +385,7 @@ def retrieval_identity(identity_settings: Mapping[str, Any], measures: Sequence[
     digests have equal values. It is empty if the values cannot be known beforehand, as for queries that a model writes.
 
     Args:
-        given: arguments of :func:`retrieve`, with one retriever.
+        identity_settings: arguments of :func:`retrieve`, with one retriever.
         measures: names of the measures.
         settings: settings that lead to the indexes.
 

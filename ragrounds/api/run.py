@@ -135,7 +135,7 @@ def hold_runs(
     """Plan the runs of the arguments of :func:`run`, and hold them until the block ends.
 
     Args:
-        given: the arguments.
+        arguments: the arguments.
         pilot_only: True to ask only a pilot's questions, and to report the projection of the rest: a study projects all
             its runs before it continues any.
         watch: function that returns a claim that may end the runs early.
@@ -234,7 +234,7 @@ class _Replay:
         )
 
     def plan(self, exit_stack: ExitStack) -> None:
-        """Plan the runs, lease them until `held` ends, read the claim and order the questions.
+        """Plan the runs, lease them until `exit_stack` ends, read the claim and order the questions.
 
         Runs that were started for a claim that cannot be watched are removed again.
         """

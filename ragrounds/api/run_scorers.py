@@ -15,7 +15,7 @@ class RunScorers:
     """Scorers by name or import path; the first is the headline of the run's table and live figure.
 
     Args:
-        named: names given by the user.
+        scorer_names: names given by the user.
         questions: questions of the benchmark.
         until: the claim that may end the runs; ``None`` without a claim.
 

@@ -166,7 +166,7 @@ def annotate(
     """Add a mark, a note or both to an attempt, named as ``RUN/QUESTION``. Each author has one mark and one note there.
 
     Args:
-        place: the attempt, such as ``vanilla_rag/sample/c01``.
+        reference: the attempt, such as ``vanilla_rag/sample/c01``.
         epoch: epoch of the attempt.
         mark: one word, such as ``star``; empty to remove the mark, ``None`` to leave it unchanged.
         text: the note; empty to remove it, ``None`` to leave it unchanged.

@@ -33,10 +33,10 @@ def unheard(task: str, done: int) -> None:
 
 
 def one_of(name: str, text: str, choices: Sequence[str]) -> str:
-    """Return `text` if it is among `known`.
+    """Return `text` if it is among `choices`.
 
     Raises:
-        UserError: it is not; the message names the nearest and all of `known`.
+        UserError: it is not; the message names the nearest and all of `choices`.
     """
     if text not in choices:
         raise UserError(f"{name} {text!r} is unknown.{nearest(text, choices)} Known: {', '.join(choices)}.")

@@ -64,7 +64,7 @@ def quote_value(text: object) -> str:
 
 
 def broken(path: Path, fault: str, record: str = "") -> UserError:
-    """Return the error for a file that cannot be read. `record` is the location, `what` is the fault (no full stop)."""
+    """Return the error for a file that cannot be read. `record` is the location; `fault` has no full stop."""
     where = f"{record}: " if record else ""
     name = str(path) if str(path).isprintable() else ascii(str(path))
     return UserError(f"Cannot read {name}: {where}{fault}{'' if fault.endswith('?') else '.'}")

@@ -189,7 +189,7 @@ class ExtensionPoint(Generic[T]):
 
         Args:
             text: a name, ``package.module:NAME`` or ``./file.py:NAME``, typed by the user: never data.
-            known: more names, for the error.
+            known_names: more names, for the error.
 
         Raises:
             UserError: the name is unknown. The message suggests the nearest name.

@@ -76,7 +76,7 @@ def write_commands(
     """Write commands, by subject if subjects are given.
 
     Args:
-        known: names with their help; its first sentence is written.
+        commands: names with their help; its first sentence is written.
         formatter: Click's help formatter.
         subjects: heading → names; other commands are named last.
     """

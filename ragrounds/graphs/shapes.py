@@ -55,12 +55,12 @@ def branch(
     answer: Node,
     more: Ways | None = None,
 ) -> Graph:
-    """Build a graph with the nodes of `before`, then those of the way that `judged` names, then the answer.
+    """Build a graph with the nodes of `before`, then those of the way that `choose_branch` names, then the answer.
 
     Args:
         state: type of the state between the nodes.
         before: nodes of which the last one judges.
-        judged: returns a key of `ways`.
+        choose_branch: returns a key of `ways`.
         ways: nodes by name of the way; ways may end in the same nodes. An empty one leads to the answer at once.
         answer: the last node of all.
         more: ways that lead elsewhere, by the name of the node that they leave.
@@ -143,13 +143,13 @@ async def concluded(context: Context, parts: Sequence[str]) -> State:
 
 
 def by_rank(rankings: Sequence[Sequence[str]], limit: int) -> list[str]:
-    """Merge lists of ids rank by rank, each id once, at most `most` of them."""
+    """Merge lists of ids rank by rank, each id once, at most `limit` of them."""
     ids = itertools.chain.from_iterable(itertools.zip_longest(*rankings))
     return list(dict.fromkeys(id for id in ids if id))[:limit]
 
 
 def joined(before: Sequence[str], passages: Iterable[Passage], limit: int | None = None) -> list[str]:
-    """Return ids of passages, each once, in the order in which they were found, at most `most` of them."""
+    """Return ids of passages, each once, in the order in which they were found, at most `limit` of them."""
     return list(dict.fromkeys([*before, *(passage.id for passage in passages)]))[:limit]
 
 

@@ -96,7 +96,7 @@ def too_long(code: str, message: str, fields: dict[str, object] | None = None) -
 
     Args:
         code: the error's code or type.
-        said: the error's message.
+        message: the error's message.
         fields: the error's other fields: llama.cpp has fields for the figures.
     """
     if code not in _CODES and not _ABOUT.search(message):

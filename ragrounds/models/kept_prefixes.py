@@ -57,7 +57,7 @@ class KeptPrefixes:
         If few calls are in flight, attempts are busy with something else, and fewer would leave the server idle.
 
         Args:
-            kept: True if the beginning was still cached.
+            was_kept: True if the beginning was still cached.
             calling: number of calls in flight.
         """
         count = self._slots.count

@@ -44,8 +44,8 @@ def answered_otherwise(requested: str, reply_models: Mapping[str, int], served: 
     """Describe replies of other models, or of several: ``answered by X in 12 of 200 calls, asked Y``; empty if neither.
 
     Args:
-        asked: name of the requested model.
-        told: name in replies → number of replies.
+        requested: name of the requested model.
+        reply_models: name in replies → number of replies.
         served: names that the server gives the model.
     """
     other_counts = {name: count for name, count in reply_models.items() if not same_model(requested, name, served)}
@@ -65,7 +65,7 @@ def other_models(
     """Describe the replies of other models for several requested models.
 
     Args:
-        named: canonical text of the requested model → name in replies → number of replies.
+        reply_models: canonical text of the requested model → name in replies → number of replies.
         served: canonical text of the requested model → names that its server gives it.
     """
     sentences = [

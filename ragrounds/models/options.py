@@ -64,7 +64,7 @@ def card_name(model: str, requested_card: str | None = None) -> str | None:
     """Return the name of a model's card; ``None`` if it has none and gets chat turns.
 
     Raises:
-        UserError: `chosen` is not the name of a card.
+        UserError: `requested_card` is not the name of a card.
     """
     if requested_card == NONE:
         return None

@@ -22,7 +22,7 @@ def refuse_arguments(request: Request, model: str, unknown: Iterable[str], reaso
         request: the request.
         model: the model, for the message.
         unknown: fields of :data:`ARGUMENTS` that it does not support.
-        why: the reason, in words.
+        reason: the reason, in words.
 
     Raises:
         CannotTake: the request sets one of them.

@@ -33,7 +33,7 @@ class Unreachable(StopRun):
 class Transport:
     """Requests to one server.
 
-    `place` is its base address, `timeout` the seconds that a whole answer may take. `headers` replace the one that
+    `base_url` is its base address, `timeout` the seconds that a whole answer may take. `headers` replace the one that
     contains `key`; `setting` is the option with which the user gave the address, for errors.
     """
 

@@ -135,8 +135,8 @@ def read_answer(
     """Read the answer from a system's output.
 
     Args:
-        given: the output: a record ``Answer``, a text, a message, messages, or a state or an object that contains one
-            of these.
+        raw_output: the output: a record ``Answer``, a text, a message, messages, or a state or an object that contains
+            one of these.
         question: the question.
         wiring: locations of the answer and the letter.
         seen: observer that is notified if a letter matches no option.

@@ -47,8 +47,8 @@ _MENTIONS = re.compile(rb"\b(?:datetime|time|uuid|random)\b")
 class Values:
     """Clock and random values of one attempt, or of the loading of a system.
 
-    `known` holds the recorded values by location. The callback receives each new value, in the thread that requests it.
-    `first` is called once, before the first value is requested. It may set `known`.
+    `recorded` holds the recorded values by location. The callback receives each new value, in the thread that requests
+    it. `first` is called once, before the first value is requested. It may set `recorded`.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from ragrounds.ui.text import safe
 
 
 def print_profile(profile: Profile, console: Console, *, with_values: bool) -> None:
-    """Print a profile: its paper and the graphs that it sets; with `whole` also every value with its source."""
+    """Print a profile: its paper and the graphs that it sets; with `with_values` also every value with its source."""
     console.print(Text(profile.name, style="bold"), Text(f"  {profile.summary}"), sep="\n")
     console.print(Text(f"  after {profile.paper}", style="dim"))
     if profile.code:

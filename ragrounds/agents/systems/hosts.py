@@ -83,7 +83,7 @@ class Host:
         """Start a host.
 
         Args:
-            place: its configuration.
+            config: its configuration.
             loop: event loop that handles the calls made while systems are loaded.
             ends: number of earlier ends in a row of hosts with this configuration.
 
@@ -356,7 +356,7 @@ class HostedSystem:
         Args:
             name: the user's name for it, for errors.
             target: ``/folder/file.py:NAME`` or ``package.module:NAME``.
-            place: configuration of its host.
+            config: configuration of its host.
             wiring: the fields of its wiring (:class:`ragrounds.recorder.answers.Wiring`), except `person`.
             folders: are searched for modules, after everything else.
             person: import path of the function that answers if it asks a person; empty if not set.

@@ -27,7 +27,7 @@ def installed_versions(modules: Iterable[str], package_names: Iterable[str], pat
 
     Args:
         modules: Dotted names. Those of the standard library and of this package are skipped.
-        named: Names of packages, with or without versions.
+        package_names: Names of packages, with or without versions.
         path: folders of installed packages.
     """
     marks = _marks(path)

@@ -92,7 +92,7 @@ def read_table(raw: object, option: str) -> dict[str, object]:
     """Read a table of settings.
 
     Args:
-        given: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for a nested one; a value is JSON, or else a text).
+        raw: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for a nested one; a value is JSON, or else a text).
         option: its option, for errors: ``--config``.
 
     Raises:

@@ -114,7 +114,7 @@ def confidences(store: Store, run: ScoredRun, kind: str = "") -> tuple[str, dict
     Args:
         store: store of the run.
         run: run under the scorer that reads its answers.
-        wanted: source of `SOURCES`; if empty, the first that most answers have.
+        kind: source of `SOURCES`; if empty, the first that most answers have.
 
     Returns:
         The source and the confidences. The source is empty if most answers have no confidence.

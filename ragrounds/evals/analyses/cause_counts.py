@@ -39,7 +39,7 @@ def cause_counts(
         store: store of the runs.
         runs: runs to count, any number.
         scorers: scorers in order of preference; the first that has a score of a question counts.
-        asked: ids of the questions that count.
+        question_ids: ids of the questions that count.
         epochs: number of epochs of each question that count.
     """
     pages = Pages(store, runs, scorers)

@@ -42,7 +42,7 @@ class Positions(Struct, frozen=True, kw_only=True):
 def by_position(
     run: ScoredRun, searches: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
 ) -> Positions:
-    """Return the accuracy in bins of the gold passage's rank; `found` is each question's first search."""
+    """Return the accuracy in bins of the gold passage's rank; `searches` is each question's first search."""
     names = [*(_name(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
     for question, rank in gold_ranks(run, searches).items():

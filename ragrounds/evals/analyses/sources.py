@@ -42,7 +42,7 @@ def sources(
 
     Args:
         run: run of the questions.
-        found: first search of each question.
+        searches: first search of each question.
         k: number of passages of each search that count.
         source: function that returns the source of a passage; by default its corpus.
         sizes: number of passages of each source in the corpus, for the shares of the corpus.
@@ -73,8 +73,8 @@ def sizes_of(run: Run, known_sizes: Mapping[str, int], source_names: Iterable[st
 
     Args:
         run: run whose identity says which corpora it searched.
-        known: source with its version → number of passages.
-        found: corpora of the retrieved passages, for a run whose identity names no corpus.
+        known_sizes: source with its version → number of passages.
+        source_names: corpora of the retrieved passages, for a run whose identity names no corpus.
     """
     searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(source_names)
     sizes = {part.partition("@")[0]: known_sizes.get(part, 0) for part in searched}

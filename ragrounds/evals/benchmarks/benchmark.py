@@ -252,7 +252,7 @@ def question_named(questions: Sequence[Question], reference: str, location: str)
     Args:
         questions: the questions to search.
         reference: the text that was typed.
-        place: name of the collection of questions, for messages.
+        location: name of the collection of questions, for messages.
 
     Raises:
         UserError: no question matches, or several do.

@@ -426,7 +426,7 @@ def open_share(status: Mapping[AttemptKey, str], questions: Sequence[Question], 
 
     Args:
         status: question id and epoch → status of the run's attempt.
-        asked: questions that the measure is over.
+        questions: questions that the measure is over.
         epochs: number of epochs of each question.
         measure: measure of the claim. For a score, a failed attempt is open because it can be made again.
     """

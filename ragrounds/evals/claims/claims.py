@@ -362,7 +362,7 @@ class LiveClaim:
         """
         Args:
             claim: claim with run ids.
-            written: claim as the user wrote it, to be shown; by default `claim`.
+            claim_as_written: claim as the user wrote it, to be shown; by default `claim`.
         """
         self._claim = claim
         self._conditions = [

@@ -407,7 +407,7 @@ class GateStop(ClaimStop):
         policy: policy with the rules.
         runs: name in the policy → run.
         questions: questions of the benchmark.
-        most: largest number of questions to count.
+        max_questions: largest number of questions to count.
 
     Raises:
         UserError: a rule is for an unknown dataset, or about accuracy with a scorer whose 1 is not a right answer; the

@@ -65,11 +65,11 @@ class ClaimStop:
         runs: runs of the replay; the claim's must be among them.
         questions: questions of the benchmark.
         seed: seed of the order in which questions are asked.
-        most: largest number of questions to ask.
+        max_questions: largest number of questions to ask.
 
     Raises:
         UserError: the claim cannot be read or followed, or names another run; no question has a score during the run;
-            a round has more than `most` questions; the seed is too large to be stored.
+            a round has more than `max_questions` questions; the seed is too large to be stored.
     """
 
     epochs_together = True

@@ -462,7 +462,7 @@ def group_table(
     """Return figures and paired tests for each group of questions, the largest group first.
 
     Args:
-        by: name of a property of questions.
+        group_by: name of a property of questions.
         questions: questions that the scorer applies to.
         values: run id → question id → score.
         unsettled: run id → question id → share of attempts whose result is open.

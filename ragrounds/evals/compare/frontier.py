@@ -389,7 +389,7 @@ class _FrontierSample:
         return Range(value, max(low, 0.0), high)
 
     def errors(self, index: int, moved: Floats) -> Floats:
-        """Return the standard error in each resample of the figure at index `place`, whose change in it is `moved`."""
+        """Return the standard error in each resample of the figure at index `index`, whose change in it is `moved`."""
         variances = self.spreads[:, index] - moved**2 / self.clusters
         errors: Floats = np.sqrt(np.maximum(variances, _LEAST_SHARE * self.variances[index] + _LEAST_SHARE**2))
         return errors

@@ -77,7 +77,7 @@ def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = 
     """Handle Ctrl-C and SIGTERM while the block lasts.
 
     The first request lets calls in flight finish, and prints a message to stderr; the second stops at once. Both add an
-    end to `ends`, and call `then`.
+    end to `ends`, and call `on_interrupt`.
     """
     task = asyncio.current_task()
     cancelled = 0

@@ -20,8 +20,8 @@ def pooled_yet(answered: Iterable[str], requested: Iterable[str]) -> bool:
     In a mean over datasets the first answer of one dataset would weigh as much as hundreds of another.
 
     Args:
-        made: the dataset of each question that was answered.
-        asked: the same of all questions.
+        answered: the dataset of each question that was answered.
+        requested: the same of all questions.
     """
     counts = Counter(answered)
     return any(counts[name] < min(ENOUGH, number) for name, number in Counter(requested).items())

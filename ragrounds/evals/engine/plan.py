@@ -157,7 +157,7 @@ def plan(
         epochs: how often each question is answered.
         new: start new runs even if the store has runs of the same fingerprints.
         only: the id of the one run that is to be resumed.
-        asked: the options of new runs, apart from their agents.
+        run_command: the options of new runs, apart from their agents.
         progress: called while an index is built.
         tells: returns the facts that servers of users' systems report now.
 
@@ -558,9 +558,9 @@ async def with_servers(
 
     Args:
         recipe: the recipe.
-        died: called, in another thread, when a server ends by itself before `held` is closed.
+        died: called, in another thread, when a server ends by itself before `exit_stack` is closed.
         tell: called with a message about each server that is started.
-        held: stops the servers when it is closed.
+        exit_stack: stops the servers when it is closed.
 
     Raises:
         UserError: a model is invalid, or its server software is not installed.

@@ -124,6 +124,6 @@ def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]
 
 
 def rounds_within(rounds: Sequence[QuestionRound], limit: int) -> list[QuestionRound]:
-    """Return the first rounds that have no more than `most` questions together."""
+    """Return the first rounds that have no more than `limit` questions together."""
     totals = itertools.accumulate(len(question_round.questions) for question_round in rounds)
     return [question_round for question_round, total in zip(rounds, totals, strict=True) if total <= limit]

@@ -172,7 +172,7 @@ class AgentRandomness:
 
     Args:
         agent: whose code uses the values.
-        here: True if its system is in this process.
+        in_this_process: True if its system is in this process.
     """
 
     def __init__(self, agent: Agent, *, in_this_process: bool) -> None:

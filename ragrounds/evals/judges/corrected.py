@@ -157,9 +157,9 @@ def correct(
     Args:
         scorer: scorer of the scores.
         runs: run → its answers, the same questions in each.
-        drawn: True if the sampling probabilities of the rows are known.
+        is_sampled: True if the sampling probabilities of the rows are known.
         width: requested width of the interval, on the scale of the scores.
-        by: ``cje-eval`` or ``glide-py``; if empty, the first that is installed.
+        library_name: ``cje-eval`` or ``glide-py``; if empty, the first that is installed.
     """
     name = library_name or next(filter(_installed, _LIBRARIES), "")
     reasons = {
@@ -389,7 +389,7 @@ def judged_rows(
         store: store of the run.
         run: judged run.
         method: judge method.
-        said: item → the judge's verdict.
+        labels: item → the judge's verdict.
         people: item → the label of their majority.
         chances: item → its probability to be labelled; 1 if missing.
         epoch: epoch of the run.

@@ -97,7 +97,7 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         text.
 
         Args:
-            shown: run → item → its texts. A label counts for every run that gave these.
+            shown_items: run → item → its texts. A label counts for every run that gave these.
         """
         one_run = len({mark.run for mark in self.marks.values()}) == 1
         current, outdated = dict[str, tuple[str | None, ...]](), list[str]()

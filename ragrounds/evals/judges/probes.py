@@ -236,9 +236,9 @@ async def probe_runs(
     Args:
         store: store of the runs.
         runs: judged runs. Recorded probes gate their scores if no others can be made.
-        by: attempt judge of the runs.
+        label_judge: attempt judge of the runs.
         tasks: tasks of the judges.
-        judged: judged answers to the tasks.
+        judged_answers: judged answers to the tasks.
         wish: number of answers to probe, and the least share.
         prompts: prompts of the probes.
         at_once: number of answers that are probed concurrently.
@@ -369,7 +369,7 @@ def gate(
         replies: replies to all probes.
         least: least share of passed probes; scores are withheld if the judge is significantly below it. For verdicts
             that can be read, the bound is halfway between this share and 1.
-        given: verdicts of the judge on the run, in the order in which it was asked.
+        verdicts: verdicts of the judge on the run, in the order in which it was asked.
         all_calls: number of calls that judging took, including the probes; 0 if not known.
     """
     rows: dict[str, dict[str, _Reply]] = defaultdict(dict)

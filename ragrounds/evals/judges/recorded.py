@@ -41,7 +41,7 @@ class RecordedJudge:
 
     Args:
         store: store of its calls.
-        by: attempt judge that asks it.
+        attempt_judge: attempt judge that asks it.
         name: spec of the judge.
     """
 

@@ -128,7 +128,7 @@ class QueryDifference(msgspec.Struct, frozen=True, kw_only=True):
 def largest_differences(
     first: Values, second: Values, texts: Mapping[str, Mapping[str, str]], limit: int
 ) -> tuple[QueryDifference, ...]:
-    """Return the queries on which two retrievers differ the most, at most `most` of them.
+    """Return the queries on which two retrievers differ the most, at most `limit` of them.
 
     Queries that the first wins come before those that it loses. Equal differences keep the order of the sets.
     """

@@ -81,7 +81,7 @@ async def retrieve(
     progress: Callable[[int], None] | None = None,
     at_once: int | None = None,
 ) -> Retrieved:
-    """Search for every query, or for its replacement in `written`.
+    """Search for every query, or for its replacement in `replacements`.
 
     A replacement is a text that a model wrote or, for a dense retriever that supports it, the mean of several texts'
     vectors.
@@ -93,7 +93,7 @@ async def retrieve(
         searcher: the searcher.
         queries: query id → text.
         k: documents per query.
-        written: query id → replacement of the query.
+        replacements: query id → replacement of the query.
         keep: predicate that is True if a passage may be a result.
         progress: called with the number of finished queries.
         at_once: number of concurrent searches; ``None`` for the number of CPU cores.
@@ -220,7 +220,7 @@ def leak_filter(
         queries: query id → text.
         path: file of documents that a query may not find.
         near: share of a query's wording at which a passage is left out.
-        own: guard of the set (query → documents), used if `path` is not given.
+        own_documents: guard of the set (query → documents), used if `path` is not given.
 
     Raises:
         UserError: the file cannot be read, or names a query that is not in the set.

@@ -62,8 +62,8 @@ def correlations(
     """Correlate several rows of numbers with the wanted numbers.
 
     Args:
-        given: name of a row → one number per pair.
-        wanted: one number per pair, not all equal.
+        given_rows: name of a row → one number per pair.
+        target: one number per pair, not all equal.
         clusters: cluster of each pair; pairs of one cluster are resampled together.
         resamples: number of resamples of the bootstrap.
         seed: equal seeds give equal intervals.

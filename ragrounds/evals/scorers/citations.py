@@ -73,7 +73,7 @@ def read_citations(text: str, shown_numbers: Mapping[int, int]) -> CitedSentence
 
     Args:
         text: text of the sentence.
-        shown: number that a prompt showed → index of its passage.
+        shown_numbers: number that a prompt showed → index of its passage.
     """
     numbers = [int(number) for match in _MARK.finditer(text) for number in re.findall(r"\d+", match[1])]
     return _cited_sentence(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown_numbers)

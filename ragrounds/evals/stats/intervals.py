@@ -77,9 +77,9 @@ def adjusted_interval(
     Args:
         tallies: tallies of each stratum, arrays (..., K).
         least: smallest possible outcome: 0, or -1 for a difference.
-        most: largest possible outcome.
+        maximum: largest possible outcome.
         weights: weights of the strata, (K,).
-        pseudo: pseudo-observations over all strata, half `least` and half `most`, as a multiple of z².
+        pseudo: pseudo-observations over all strata, half `least` and half `maximum`, as a multiple of z².
         level: coverage.
 
     Returns:

@@ -45,7 +45,7 @@ def lower_end(values: Floats, limit: float) -> float:
 
 def questions_to(values: Floats, limit: float, reach: float, maximum: int) -> int | None:
     """Return the number of values like these with which the capital against `limit` reaches `reach`; ``None`` if more
-    than `most`."""
+    than `maximum`."""
     distinct, counts = np.unique(values.round(12), return_counts=True)
     share = counts / counts.sum() @ bets_on(distinct, limit)
     if float(log_mean_exp(maximum * share)) < reach:

@@ -63,16 +63,16 @@ class SequentialInterval(Struct, frozen=True, kw_only=True):
 
 
 class ConfidenceSequence:
-    """Confidence sequence of the mean of values between `least` and `most`, given one at a time.
+    """Confidence sequence of the mean of values between `least` and `maximum`, given one at a time.
 
     Args:
         least: smallest possible value.
-        most: largest possible value, above `least`.
+        maximum: largest possible value, above `least`.
         level: probability that every interval contains the mean.
         null: mean to test, for `p`.
 
     Raises:
-        ValueError: `least` is not below `most`, or the level is not in (0, 1).
+        ValueError: `least` is not below `maximum`, or the level is not in (0, 1).
     """
 
     def __init__(

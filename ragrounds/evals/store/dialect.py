@@ -38,7 +38,7 @@ class Dialect(Protocol):
         """Return the space of removed rows to the disk."""
 
     def faults(self, engine: sa.Engine, limit: int) -> Iterator[tuple[str, str, str]]:
-        """Yield the faults that the database itself finds: a kind, a location, a description; at most `most` of a
+        """Yield the faults that the database itself finds: a kind, a location, a description; at most `limit` of a
         kind.
         """
 

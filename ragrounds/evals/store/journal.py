@@ -82,8 +82,8 @@ class Arrivals:
     """File of this process's uncommitted responses, and the responses that dead processes have left.
 
     A process's file is emptied whenever everything in it is committed. Files of dead processes are read by the next
-    process that opens the journal, and removed as soon as the store has all their responses. `place` names the store of
-    the files, which are in the folder `home`.
+    process that opens the journal, and removed as soon as the store has all their responses. `store_location` names the
+    store of the files, which are in the folder `home`.
     """
 
     def __init__(self, home: Path, store_location: str) -> None:
@@ -155,7 +155,7 @@ class Arrivals:
 
 
 def copy_arrivals(home: Path, location: str, store: Store) -> None:
-    """Copy the responses that processes have left next to a store (in the folder `home`, and named by `place`) to
+    """Copy the responses that processes have left next to a store (in the folder `home`, and named by `location`) to
     another one.
 
     Raises:

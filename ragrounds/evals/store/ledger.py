@@ -77,7 +77,7 @@ def ledger(
     An arena's judgements are of pairs, so they do not belong to a single run.
 
     Raises:
-        UserError: `by` names something twice.
+        UserError: `group_keys` names something twice.
     """
     if len(set(group_keys)) < len(group_keys):
         raise UserError(f"The ledger cannot be split by the same twice: {', '.join(group_keys)}.")

@@ -110,7 +110,7 @@ def find_runs(
     Args:
         references: ids, beginnings of ids, agents' texts, or names.
         runs: all of the store.
-        place: the location of the store, for the error.
+        location: the location of the store, for the error.
         names: run id → the user's name.
 
     Raises:
@@ -158,7 +158,7 @@ def best_fitting(fitting: Sequence[Sequence[Run]], attempts_made: Mapping[str, i
 
     Args:
         fitting: for each name the runs that match it, oldest first.
-        made: run id → number of its attempts that have been made.
+        attempts_made: run id → number of its attempts that have been made.
     """
 
     def best(candidates: Iterable[Run]) -> Run:

@@ -40,7 +40,7 @@ _DEEPEST = 8
 
 
 class FilterError(UserError):
-    """An expression that cannot be understood. `at` and `length` locate the characters that are meant."""
+    """An expression that cannot be understood. `position` and `length` locate the characters that are meant."""
 
     def __init__(self, message: str, position: int = 0, length: int = 0) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class NumberTest(Struct, frozen=True, tag=True):
 
 
 class ValueTest(Struct, frozen=True, tag=True):
-    """Name that has to match; `at` is its position in the expression."""
+    """Name that has to match; `position` is its position in the expression."""
 
     field: str
     value: str
@@ -413,7 +413,7 @@ def _known_value(field: FilterField, value: str, position: int) -> str:
 
 
 def no_such(field: str, test: ValueTest, existing_names: Sequence[str]) -> FilterError:
-    """Return the error for a name that nothing has; `known` are the existing names."""
+    """Return the error for a name that nothing has; `existing_names` are the existing names."""
     listed = ", ".join(existing_names[:_SHOWN]) + (
         f" and {len(existing_names) - _SHOWN} more" if len(existing_names) > _SHOWN else ""
     )

@@ -235,7 +235,7 @@ class RunRows:
         questions: the name of its set of questions.
         epochs: number of times that each question was asked.
         scorers: by preference; the first that has scored an attempt counts.
-        others: scorers of which the first counts if no preferred one has scored an attempt.
+        other_names: scorers of which the first counts if no preferred one has scored an attempt.
         names: the meaning of names in filters.
         texts: the attempts that contain some words.
     """

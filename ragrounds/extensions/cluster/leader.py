@@ -129,7 +129,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
 
 
 class Leader:
-    """Leader of workers; if they join a replaying process, `here` has the attempts in flight there.
+    """Leader of workers; if they join a replaying process, `local_handover` has the attempts in flight there.
 
     `concurrency` is for all workers together. If a worker is lost, the others do the attempts that it had begun and not
     written. Calls that workers made are counted in the journal of `runs`.

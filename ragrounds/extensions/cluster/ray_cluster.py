@@ -182,7 +182,7 @@ async def open_cluster(
         workers: number of workers; ``None``: the number of nodes with a processor for Ray.
         concurrency: attempts in flight in all; there are never more workers.
         shared_store: whether the store can be reached from other machines.
-        held: exit stack that leaves the cluster at its end.
+        exit_stack: exit stack that leaves the cluster at its end.
         say: called with a line for each worker that does not start.
 
     Raises:

@@ -111,9 +111,9 @@ def by_frequency(
 
     Args:
         rankings: name → ids of documents, best first. A repeated id counts once in a ranking.
-        most: largest number of documents; ``None`` for all.
-        known: documents that are candidates even if they are not found: the initial positives of R2MED. They come
-            first, in addition to `most`.
+        limit: largest number of documents; ``None`` for all.
+        known_ids: documents that are candidates even if they are not found: the initial positives of R2MED. They come
+            first, in addition to `limit`.
     """
     lists = {name: list(dict.fromkeys(ids)) for name, ids in rankings.items()}
     rankings_by_id: dict[str, list[str]] = {}

@@ -177,7 +177,7 @@ class FinalLabel(Struct, frozen=True, kw_only=True):
 
 
 def sample_labels(labels: Iterable[FinalLabel], limit: int, seed: int) -> tuple[FinalLabel, ...]:
-    """Return a random sample of at most `most` labels, in an order that depends on the seed."""
+    """Return a random sample of at most `limit` labels, in an order that depends on the seed."""
     return tuple(sorted(labels, key=lambda label: hashlib.sha256(f"{seed}\n{label.item}".encode()).digest())[:limit])
 
 

@@ -47,7 +47,7 @@ def draw_items(
     seed: int = 0,
     passed: int | None = None,
 ) -> ItemSet:
-    """Sample at most `limit` items by `seed`, under the name ``PIPELINE/SOURCE``; `of` names their source.
+    """Sample at most `limit` items by `seed`, under the name ``PIPELINE/SOURCE``; `source` names their source.
 
     If all items do not fit into memory, they are sampled before by :func:`drawn_ids`, and `passed` is the number that
     they were sampled from.

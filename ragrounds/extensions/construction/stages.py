@@ -236,7 +236,7 @@ def folded(text: str) -> str:
 
 
 def holds_verbatim(part: str, text: str) -> bool:
-    """Return True if `whole` contains `part` word for word."""
+    """Return True if `text` contains `part` word for word."""
     folded_part, folded_whole = folded(part), folded(text)
     if not folded_part:
         return False

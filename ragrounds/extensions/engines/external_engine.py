@@ -83,7 +83,7 @@ class ExternalEngine(ABC):
         """Read the parameters; nothing is opened before the first call.
 
         Args:
-            given: The parameters of the spec.
+            options: The parameters of the spec.
             spec: The retriever.
 
         Raises:
@@ -125,13 +125,13 @@ class ExternalEngine(ABC):
 
     @abstractmethod
     def sample(self, count: int, limit: int) -> Iterable[tuple[str, str]]:
-        """Return ids and texts of all passages, or of `most` passages that are the same as long as they are unchanged.
+        """Return ids and texts of all passages, or of `limit` passages that are the same as long as they are unchanged.
 
         The engine's own count of changes may be among them.
 
         Args:
             count: Number that :meth:`count` gave.
-            most: Largest number of rows.
+            limit: Largest number of rows.
         """
 
     @abstractmethod

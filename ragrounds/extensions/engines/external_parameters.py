@@ -212,8 +212,8 @@ def check_fields(options: ExternalParameters, existing_fields: Sequence[str], re
     """Check that the engine has the fields. Title and document may be missing under their usual names.
 
     Args:
-        given: The parameters.
-        known: The engine's fields; of a dotted name the first part is enough. Empty: nothing is checked.
+        options: The parameters.
+        existing_fields: The engine's fields; of a dotted name the first part is enough. Empty: nothing is checked.
         retriever: Name for the error.
 
     Raises:

@@ -62,7 +62,7 @@ class Delivery(Generic[I]):
 
     Args:
         url: address that items are posted to.
-        what: name of the items, such as ``annotations``.
+        batch_label: name of the items, such as ``annotations``.
         encode: function that makes the body of a request from some items; by default from the first only.
         headers: headers of every request; the content type is JSON unless they set it.
         secrets: texts that are removed from the server's messages.
@@ -212,7 +212,7 @@ class Delivery(Generic[I]):
 def in_batches(
     items: Iterable[I], max_items: int, size: Callable[[I], int] = lambda item: 0, limit: int = 0
 ) -> Iterator[list[I]]:
-    """Yield items in batches of at most `most` items and of at most `limit` total size, unless one item alone is
+    """Yield items in batches of at most `max_items` items and of at most `limit` total size, unless one item alone is
     larger.
     """
     batch, batch_size = list[I](), 0

@@ -151,7 +151,7 @@ def run_file_name(run: Run, suffix: str, taken: Sequence[str] = ()) -> str:
 
 
 def optional_module(module: str, purpose: str, extra: str = "export") -> ModuleType:
-    """Import a module of an extra. `what` names the export that needs it.
+    """Import a module of an extra. `purpose` names the export that needs it.
 
     Raises:
         UserError: it is not installed; the message says how to install it.

@@ -81,7 +81,7 @@ def import_store(
         rr.load(rr.import_store("runs.ragrounds").runs[0])
 
     Args:
-        place: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
+        location: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
         runs: runs to copy: ids, beginnings of ids, or agents' texts; all by default.
         home, settings: the folder of the store, and all settings; ``None`` for the user's.
         progress: called with a label of the records being copied, and their number.

@@ -150,7 +150,7 @@ def derive(
     benchmark: Benchmark | None = None,
     report: Callable[[str, int], None] = lambda phase, done: None,
 ) -> None:
-    """Derive a comparison and its statement from records, and store both in `found`."""
+    """Derive a comparison and its statement from records, and store both in `derivation`."""
     lines = iter(records)
     runs, questions, judge_lines, first_attempt = (
         list[RunLine](),

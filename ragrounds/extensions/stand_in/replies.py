@@ -70,7 +70,7 @@ def reply_to(
             form put it last.
         response_format: as the API takes it: ``json_object``, or ``json_schema``.
         stops: strings that end the reply; they are not part of it.
-        most: largest number of tokens of the reply.
+        max_tokens: largest number of tokens of the reply.
     """
     turns = [(str(message.get("role", "user")), _text(message.get("content"))) for message in messages]
     prompt_tokens = sum(len(text) for _, text in turns) // 4 + 1

@@ -201,7 +201,7 @@ def diverse(
         threshold: Cosine above which a neighbour is too near.
         seeds: Number of texts at the beginning that are kept without a comparison.
         neighbours: Number of nearest neighbours that are compared.
-        most: Number of them that may be too near.
+        max_neighbours: Number of them that may be too near.
         progress: Called with the number of texts that have been compared.
     """
     if max_neighbours >= neighbours:

@@ -168,7 +168,7 @@ def count_runs(
         store: The passages.
         folder: Where the runs are written.
         name: Name of the analyser.
-        most: The most passages of one run.
+        limit: The most passages of one run.
         progress: Called now and then with how many passages are counted.
         processes: Number of processes; with 1 this process does the work.
 

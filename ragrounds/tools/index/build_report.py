@@ -159,7 +159,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
 
         Args:
             width: columns of a line; at least 40 are taken.
-            most: reasons that are shown of an outcome, with the first files that have them.
+            limit: reasons that are shown of an outcome, with the first files that have them.
 
         Returns:
             Lines that are safe to print: names and reasons come from files.

@@ -130,7 +130,7 @@ def paragraphs(title: str, text: str, short: int, longest: int) -> Iterator[tupl
     """Yield the titles and texts of a Markdown document's paragraphs.
 
     A title is ``article -- section -- subtitle``; paragraphs below `short` characters are joined to the next of their
-    section while the result stays below `most` (MedRAG's StatPearls, Xiong et al. 2024).
+    section while the result stays below `longest` (MedRAG's StatPearls, Xiong et al. 2024).
     """
     levels: dict[int, str] = {}
     paragraph = ""

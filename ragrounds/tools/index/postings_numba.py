@@ -303,7 +303,7 @@ def _gather_reachable(sums: Shorts, tops: Shorts, need: int, near: Ints, reach: 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def _find_positions(values: Shorts | Words, base: int, wanted_values: Ints, positions: Longs) -> None:
-    """Find each of `wanted` plus `base` in an ascending list, which is not empty, and write its index if it is there.
+    """Find each of `wanted_values` plus `base` in an ascending, not empty list, and write its index if it is there.
 
     All are searched for in parallel steps: none waits for another's reading.
     """

@@ -95,7 +95,7 @@ def indexed_store(
 ) -> FlatStore:
     """Return the index of a form over stored vectors, built and measured if it does not exist.
 
-    `of` names their folder.
+    `index_form` names their folder.
 
     Raises:
         UserError: faiss is not installed, the form does not fit the vectors, or the index cannot be read.

@@ -64,8 +64,8 @@ def open_joined(spec: Spec, corpora: SearchedCorpora, *, query_spec: Spec | None
     Args:
         spec: The retriever.
         corpora: Corpora that are searched.
-        named: The retriever whose name the passages carry and which has this one in its parameter `of`; ``None``: the
-            retriever itself.
+        query_spec: The retriever whose name the passages carry and which has this one in its parameter `of`; ``None``:
+            the retriever itself.
 
     Raises:
         UserError: as for the retriever.

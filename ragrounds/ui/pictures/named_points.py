@@ -52,7 +52,7 @@ def named_points(
 
     Args:
         picture: marks and axes.
-        place: function that returns the position of a mark's figures in the rendering, across and down.
+        locate: function that returns the position of a mark's figures in the rendering, across and down.
         fit: function that shortens a name to the room there is.
         wide, high: width and height of names.
         gap: distance between a point and its name.
@@ -108,7 +108,7 @@ def distance(box: Box, point: Spot) -> float:
 
 
 def meet(one: Box, other: Box, margin: float = 0.0) -> bool:
-    """Return True if two boxes share more than an edge, or are nearer than `apart` to each other's side."""
+    """Return True if two boxes share more than an edge, or are nearer than `margin` to each other's side."""
     return one[0] - margin < other[2] and other[0] < one[2] + margin and one[1] < other[3] and other[1] < one[3]
 
 

@@ -95,9 +95,9 @@ def chosen_picture(pictures: Mapping[str, PictureMaker], name: str, subject: str
     """Return the name and the picture that is meant.
 
     Args:
-        known: pictures of a result.
+        pictures: pictures of a result.
         name: name of the picture; if empty, the first that has something to draw.
-        of: name of the result, for errors.
+        subject: name of the result, for errors.
 
     Raises:
         UserError: there are no pictures, none of this name, or nothing to draw in it.

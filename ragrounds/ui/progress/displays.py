@@ -43,7 +43,7 @@ def open_progress(
         display: the display to open.
         tally: the counts.
         stream: stream to use in place of stderr.
-        said: lines printed before, for a screen that covers them.
+        earlier_lines: lines printed before, for a screen that covers them.
     """
     stream = stream or sys.stderr
     tally.begin()

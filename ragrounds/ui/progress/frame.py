@@ -50,7 +50,7 @@ def frame(
         facts: progress at this moment.
         width: columns of the terminal.
         height: lines of the terminal.
-        said: other output, in lines; the last ones are shown.
+        earlier_lines: other output, in lines; the last ones are shown.
         viewer: True if the key `v` opens the viewer.
     """
     head = [title("ragrounds run", safe(facts.benchmark, 60), facts.seconds), _bar(facts, width)]

@@ -136,7 +136,7 @@ class Screen:
     Args:
         stream: stream of the terminal.
         picture: renders the screen.
-        said: lines printed before, shown inside the screen.
+        earlier_lines: lines printed before, shown inside the screen.
         viewer: command that takes the terminal when `v` is pressed, until it ends; empty: no key has an effect.
     """
 
@@ -304,8 +304,8 @@ def footer_lines(in_flight: int, noun: str, interrupts: int) -> list[str]:
 
     Args:
         in_flight: number of calls or attempts in flight.
-        what: noun for these.
-        asked: number of times that Ctrl-C was pressed.
+        noun: noun for these.
+        interrupts: number of times that Ctrl-C was pressed.
     """
     flying = f"the {number_of(in_flight, noun)} in flight" if in_flight else "what is in flight"
     if interrupts > 1:

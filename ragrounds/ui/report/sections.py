@@ -78,7 +78,7 @@ def abstract_section(
     Args:
         comparison: comparison of any number of runs.
         scorers: requested scorers; empty: the headlines.
-        found: models, datasets and missing attempts of the comparison.
+        abstract: models, datasets and missing attempts of the comparison.
         names: run id → name of the run, safe to show.
         notes: notes on its runs, which are shown elsewhere.
         printed: run id → figure that a paper printed for the same.
@@ -111,7 +111,7 @@ def causes_section(counts: Sequence[CauseCount], names: Mapping[str, str], attem
     """Return a table of likely causes by agent; empty if there is no cause to list.
 
     Args:
-        found: causes, the most frequent first.
+        counts: causes, the most frequent first.
         names: run id → name of the run, safe to show.
         attempts: address of the page with the attempts, to which causes link; empty: this page; ``None``: no links.
     """

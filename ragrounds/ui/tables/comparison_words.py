@@ -50,7 +50,7 @@ def judge_phrase(judges: ScoreJudges, names: Mapping[str, str] | None = None) ->
     """Return who gave the verdicts, to be written after "by": a judge, the majority of several, or the possible judges.
 
     Args:
-        found: the judges of the scores.
+        judges: the judges of the scores.
         names: judge → name; by default its short name.
     """
     short_names = names or short_judges(judges.judges)
@@ -82,7 +82,7 @@ def kappa_ends(agreement: Agreement, digits: int = 3) -> str:
     """Return the interval of a kappa, or the reason why it has no interval.
 
     Args:
-        found: agreement with a kappa.
+        agreement: agreement with a kappa.
         digits: decimals.
     """
     if agreement.kappa_low is not None and agreement.kappa_high is not None:
@@ -147,7 +147,7 @@ def unjudged(benchmark: str, scorer_names: Sequence[str], runs: Sequence[str]) -
 
     Args:
         benchmark: benchmark whose card may name a judge's scorer as its headline.
-        shown: scorers of the tables.
+        scorer_names: scorers of the tables.
         runs: ids of the runs, for the command.
     """
     card = card_of(benchmark)
@@ -192,7 +192,7 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
     """Return the verdict on the run with the best figure, as the rest of a sentence.
 
     Args:
-        found: the finding under one scorer.
+        finding: the finding under one scorer.
         names: run id → name of every other run.
         price: text that is written after the figure.
     """
@@ -296,9 +296,9 @@ def difference_words(finding: ScorerFinding, names: Mapping[str, str], with_name
     """Return the distance between the best run and the nearest run that it is significantly better than.
 
     Args:
-        found: a finding with such a run.
+        finding: a finding with such a run.
         names: run id → name.
-        named: True if the nearest run is to be named.
+        with_names: True if the nearest run is to be named.
     """
     nearest: Conclusion = finding.ahead[0]
     nearest_name = f" on the nearest, {names[nearest.worse]}" if with_names else ""

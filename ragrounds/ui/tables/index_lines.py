@@ -58,7 +58,7 @@ def details_lines(details: IndexDetails, width: int = 100) -> Iterator[str]:
     """Yield an index's source and settings, what became of each file, its engines, and its versions, the newest first.
 
     Args:
-        found: the index.
+        details: the index.
         width: columns of the terminal.
     """
     for label, text in _labelled_details(details):

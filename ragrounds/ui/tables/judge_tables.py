@@ -15,7 +15,7 @@ def bill_lines(graded: JudgedRun, *, is_written: bool) -> Iterator[str]:
 
     Args:
         graded: verdicts and costs of a judged run.
-        written: True if the scores are in the store. They are not if a judge gave no verdict at all.
+        is_written: True if the scores are in the store. They are not if a judge gave no verdict at all.
     """
     judges, panel = graded.judges, graded.panel
     verdicts_by_judge = Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome)

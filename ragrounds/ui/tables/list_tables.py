@@ -24,7 +24,7 @@ def missing_lines(missing: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield a line of what is installed, and one for each missing requirement, with the names that need it.
 
     Args:
-        found: name, and its missing requirement; empty if nothing is missing.
+        missing: name, and its missing requirement; empty if nothing is missing.
     """
     lacking: dict[str, list[str]] = {}
     for name, requirement in missing:

@@ -151,7 +151,7 @@ def summary_table(
 
     Args:
         comparison: a comparison of any number of runs.
-        shown: tables of the headlines.
+        tables: tables of the headlines.
         names: run id → name of the run.
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
     """

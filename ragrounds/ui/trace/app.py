@@ -27,8 +27,8 @@ class TraceApp(App[None]):
     """Trace viewer of the runs of some pages, or of a whole store, which opens with the home screen.
 
     Args:
-        shown: runs whose attempts are listed first, or a store, for which the home screen is shown.
-        pages_of: makes the rows of the runs that are chosen in the home; by default with the scorers of `shown`.
+        source: runs whose attempts are listed first, or a store, for which the home screen is shown.
+        pages_of: makes the rows of the runs that are chosen in the home; by default with the scorers of `source`.
     """
 
     TITLE = "ragrounds trace"
@@ -100,7 +100,7 @@ class TraceApp(App[None]):
             self.push_screen(HomeScreen(self.store, self.open_runs))
 
     async def action_view(self, name: str, at_cursor: bool = False) -> None:
-        """Show the same attempts in another view; if `here`, at the attempt under the cursor."""
+        """Show the same attempts in another view; if `at_cursor`, at the attempt under the cursor."""
         if isinstance(self.screen, HomeScreen):
             await self.screen.action_view(name)
             return

@@ -44,7 +44,7 @@ class FindBar(Horizontal):
         yield Input(select_on_focus=True, id="find-text")
 
     def ask(self, title: str, before: str, back: Widget | None, on_submit: Callable[[str], None]) -> None:
-        """Ask for a text; `found` is called with it, then `back` is focused again."""
+        """Ask for a text; `on_submit` is called with it, then `back` is focused again."""
         self._search_for, self._back = on_submit, back
         self.query_one(Label).update(f"/ {title}:")
         line = self.query_one(Input)

@@ -195,7 +195,7 @@ class GridPane(Rows):
             self.post_message(self.Chosen(self, row))
 
     def action_column(self, step: int) -> None:
-        """Move the cursor by `by` agents."""
+        """Move the cursor by `step` agents."""
         self.to_column(self.column + step)
 
     def to_column(self, column: int) -> None:

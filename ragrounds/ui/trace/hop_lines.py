@@ -86,7 +86,7 @@ class HopColumns(Struct, frozen=True):
 
 
 def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopColumns:
-    """Return the columns of a list of `width` cells whose attempts have at most `most` hops."""
+    """Return the columns of a list of `width` cells whose attempts have at most `hop_count` hops."""
     agent = min(max(5, *map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
     answer = 4 if width < 100 else 11 if width < 160 else 20
     other_columns = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
@@ -102,7 +102,7 @@ def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopCol
 
 
 def hop_heading(columns: HopColumns, first: int, hop_count: int) -> str:
-    """Return the headings of the columns; `first` is the first visible hop, from 0, and `most` the number of hops."""
+    """Return the headings of the columns; `first` is the first visible hop, from 0; `hop_count` counts all."""
     names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, hop_count + 1)]
     titles = "".join(fit(name, columns.hop) for name in names[: columns.visible])
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
@@ -126,7 +126,7 @@ def hop_cells(
         columns: columns of the list.
         agents: run id → short name; empty for one run.
         first: first visible hop, from 0.
-        chosen: hop under the cursor, from 0; ``None``: the cursor is on another line.
+        selected_hop: hop under the cursor, from 0; ``None``: the cursor is on another line.
     """
     if summary is None:
         return [("…", "dim")]

@@ -78,9 +78,9 @@ def exchange(loaded: LoadedAttempt, request: Request, reply: Reply | None, call_
 
     Args:
         loaded: the attempt.
-        asked: the request.
+        request: the request.
         reply: the reply; ``None``: the call failed.
-        place: number of the call in the attempt.
+        call_number: number of the call in the attempt.
     """
     if terms := terms_of(request):
         yield TextBlock("asked for: " + terms, "dim")

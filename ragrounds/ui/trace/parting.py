@@ -39,7 +39,7 @@ def parting_blocks(pair: Pair, names: Sequence[str], choices: Mapping[str, Seque
     Args:
         pair: both attempts at one question.
         names: names of both sides.
-        chosen: option → names of those that chose it.
+        choices: option → names of those that chose it.
     """
     summary, (left, right) = pair[0].summary, pair
     question = summary.question

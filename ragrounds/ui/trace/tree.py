@@ -103,7 +103,7 @@ def call_facts(
 
 
 def attempt_tree(attempt: Attempt, call_facts: CallFacts = NO_CALLS) -> Node:
-    """Return the tree of a stored attempt; without `known`, its rows have no text."""
+    """Return the tree of a stored attempt; without `call_facts`, its rows have no text."""
     used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)

@@ -253,7 +253,7 @@ def answer(screen: Screen[Ending], show: Callable[[*Given], object], *arguments:
     Args:
         screen: screen whose worker calls this, on the worker's thread.
         show: shows results on the screen.
-        given: arguments of `show`.
+        arguments: arguments of `show`.
     """
 
     def show_if_open() -> None:

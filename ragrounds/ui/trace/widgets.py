@@ -160,11 +160,11 @@ class Rows(Lines):
                 self.post_message(self.Chosen(self, row))
 
     def action_move(self, step: int) -> None:
-        """Move the cursor by `by` rows."""
+        """Move the cursor by `step` rows."""
         self._go(self.row + step)
 
     def action_page(self, step: int) -> None:
-        """Move the cursor by `by` screenfuls."""
+        """Move the cursor by `step` screenfuls."""
         self._go(self.row + step * max(1, (self.size.height - 1) // self.tall))
 
     def action_go(self, row: int) -> None:

@@ -334,7 +334,7 @@ def routed(
         options: the scorer, and the seed of folds and intervals.
         measure: the measure of the costs.
         without: number of questions that were left out.
-        own: outcomes of systems that route by themselves.
+        self_routed: outcomes of systems that route by themselves.
 
     Raises:
         UserError: scikit-learn is not installed.

@@ -124,7 +124,7 @@ class GridScreen(ViewScreen):
 
     def show_lines(self, index: int | None = None) -> None:
         """Sort and filter the lines again; the cursor stays on its question, or goes to the attempt at the index
-        `at`."""
+        `index`."""
         grid, listed, pane = self.grid, self.attempt_list.order, self.pane
         current_row, before = self.row(pane.row), pane.row
         pane.agents = len(grid.runs)

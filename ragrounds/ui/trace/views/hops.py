@@ -226,7 +226,7 @@ class HopScreen(ViewScreen):
         self.action_leave()
 
     def action_hop(self, step: int) -> None:
-        """Move the cursor by `by` searches of the attempt."""
+        """Move the cursor by `step` searches of the attempt."""
         line = self.line_of(self.attempt_list.current)
         last = max(0, len(line.hops) - 1) if line else 0
         self.hop = max(0, min(min(self.hop, last) + step, last))
