@@ -118,6 +118,26 @@ def test_packages_are_within_their_tokens() -> None:
     assert {name: value for name, value in tokens.items() if value > limits[name]} == {}
 
 
+def unknown_arguments(source: str) -> list[str]:
+    """Return the names that a function's section "Args" describes and that are none of its parameters."""
+    unknown = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            section = re.search(r"^Args:\n((?:[ ].*\n?|\n)+)", ast.get_docstring(node) or "", re.M)
+            described = re.findall(r"^ {4}(\w+): ", section.group(1), re.M) if section else []
+            parameters = {parameter.arg for parameter in ast.walk(node.args) if isinstance(parameter, ast.arg)}
+            unknown += [f"{node.name}: {name}" for name in described if name not in parameters]
+    return unknown
+
+
+@pytest.mark.slow
+def test_described_arguments_are_parameters() -> None:
+    planted = '"""Do.\n\n    Args:\n        a: x.\n        b: y.\n        c: z.\n    """'
+    assert unknown_arguments(f"def f(a, *b):\n    {planted}\n") == ["f: c"]
+    files = {path: unknown_arguments(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    assert {str(path): names for path, names in files.items() if names} == {}
+
+
 @pytest.mark.parametrize(
     ("source", "kind", "expected"),
     [
