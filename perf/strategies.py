@@ -356,7 +356,9 @@ def tables(store: Store, runs: list[rr.Run]) -> list[str]:
         second.append(
             f"| `{name}` | {one.queries:.1f} | {new or '–'} | {share(one.gold)} | "
             f"{'–' if one.repeated is None else f'{100 * one.repeated:.1f} %'} | {share(one.changed)} | "
-            f"{one.over_shortest:.1f} | {', '.join(f'{count} {end}' for end, count in ended)} |"
+            # A strategy that answered no question right has none to compare its steps with.
+            f"{'–' if one.over_shortest is None else f'{one.over_shortest:.1f}'} | "
+            f"{', '.join(f'{count} {end}' for end, count in ended)} |"
         )
     return [*first, "", *WORDS, "", *second]
 

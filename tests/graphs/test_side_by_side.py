@@ -16,7 +16,9 @@ from tests.conftest import ROOT
 @pytest.mark.slow
 def test_every_strategy_is_measured_and_none_fails(data: Path) -> None:
     command = [sys.executable, str(ROOT / "perf" / "strategies.py"), str(data), "--limit", "3"]
-    page = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
+    measuring = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    assert measuring.returncode == 0, measuring.stderr
+    page = measuring.stdout
     assert " 0 calls failed." in page
     measured, did = (dict(re.findall(r"^\| `(.+?)` \| (.+) \|$", part, re.M)) for part in page.split("What they did"))
     assert {*measured} == {*did} == {*list_agents()} - {"native_search", "query_generation"}
