@@ -118,6 +118,8 @@ def _was_judged(method: LabelMethod, epoch: int) -> Callable[[Store, Run], bool]
     return lambda store, run: was_judged(store, run, method, epoch)
 
 
+_ENOUGH_LABELS, _AGREEING = 20, 0.8
+"""Number of labels, and lower end of the accuracy by them, from which people vouch for a judge."""
 _PARTS: dict[str, Callable[[Run, Question], str]] = {
     "agent": lambda run, _: run.id,
     "dataset": lambda _, question: question.benchmark,
@@ -201,15 +203,18 @@ class _JudgedFigures:
         for scorer in self._method.scorers:
             yield scorer.name, {run: rows[scorer.name] for run, rows in of_runs.items()}
 
-    def corrections(self, width: float | None) -> tuple[Corrections, ...]:
-        """Return the corrections of every scorer."""
+    def corrections(self, width: float | None, agreed: bool) -> tuple[Corrections, ...]:
+        """Return the corrections of every scorer.
+
+        `agreed` is True if people's labels show that the judge is able, which its probes cannot overrule.
+        """
         rows_of = self._rows(self._runs, self._verdicts_by_run)
         return tuple(
-            self._without_withheld(correct(name, rows, is_sampled=self.is_sampled, width=width), name)
+            self._without_withheld(correct(name, rows, is_sampled=self.is_sampled, width=width), name, agreed)
             for name, rows in rows_of
         )
 
-    def _without_withheld(self, corrections: Corrections, scorer: str) -> Corrections:
+    def _without_withheld(self, corrections: Corrections, scorer: str, agreed: bool) -> Corrections:
         """Remove the judge's own figures of runs whose scores are withheld; people's labels correct those, too."""
         reasons = {
             run.id: score.reason
@@ -217,6 +222,12 @@ class _JudgedFigures:
             for score in self._store.scores(run, scorer)
             if score.value is None and score.reason.startswith(WITHHELD) and score.epoch == self._epoch
         }
+        if agreed and reasons:
+            note = (
+                f"people's labels agree with the judge, and count more than its probes, by which {', '.join(reasons)} "
+                f"{'is' if len(reasons) == 1 else 'are'} withheld: ragrounds judge --withhold-below 0 shows the scores"
+            )
+            return structs.replace(corrections, notes=(*corrections.notes, note))
         return structs.replace(
             corrections,
             figures=tuple(
@@ -284,6 +295,15 @@ def write_label_sheet(arguments: SheetArguments) -> WrittenSheet:
     return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels))
 
 
+def _agrees(verdicts: Mapping[str, str | None], labels: HumanLabels) -> bool:
+    """Return True if enough labels show that a judge agrees with people in most verdicts."""
+    try:
+        judge = agreement(verdicts, labels).judge
+    except ValueError:  # no item has both
+        return False
+    return judge.n >= _ENOUGH_LABELS and judge.accuracy.low is not None and judge.accuracy.low >= _AGREEING
+
+
 @takes(AgreementArguments)
 def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
     """Compare the verdicts in the store with people's labels. No model is asked.
@@ -316,7 +336,8 @@ def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
         }
         panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
         figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
-        corrections, prices = figures.corrections(arguments.width), figures.prices(recorded)
+        corrections = figures.corrections(arguments.width, _agrees(pooled(of_runs), labels))
+        prices = figures.prices(recorded)
         categories = _categories(store, runs, of_runs, labels)
     pooled_verdicts = pooled(of_runs)
     judges = [

@@ -174,10 +174,12 @@ class JudgeArguments(ServedExecution, frozen=True):
     epochs: Annotated[
         Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
     ] = ()
-    probes: Annotated[int | None, Arg("Probe judges on so many answers; 0: none. [default: 6 to 12, see docs]", 0)] = (
-        None
-    )
-    withhold_below: Annotated[float, Arg("Share of probes held, surely below which scores are withheld.", 0, 1)] = LEAST
+    probes: Annotated[
+        int | None, Arg("Probe judges on so many answers; 0: none. [default: a tenth of the calls]", 0)
+    ] = None
+    withhold_below: Annotated[
+        float, Arg("Share of probes that an able judge passes; surely below it scores are withheld.", 0, 1)
+    ] = LEAST
     progress: Annotated[
         Progress | bool | None, Arg("Gets how many answers are judged; False: nothing is shown.", option="-")
     ] = None

@@ -24,7 +24,9 @@ STATEMENTS = (("fever is common",), ("rest helps",), ("aspirin is harmful", "nic
 
 def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer", asked="", number=1):
     meta = {"facts": "statements"} if facts else {}
-    questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(6)]
+    questions = [
+        Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(len(answers))
+    ]
     golds = {question.id: Gold(question_id=question.id, answer=gold, facts=facts) for question in questions}
     more = {"agent": name, "number": number, "epochs": epochs, "identity": {"models": {"model": model}}}
     with Store(home) as store:

@@ -284,6 +284,26 @@ def test_runs_share_their_questions_and_each_part_has_its_agreement(command, hom
     assert shares == {"direct-1": 1.0, "other-1": 0.0}
 
 
+@pytest.mark.parametrize(("disagreeing", "trusted"), [(0, True), (1, False)])
+def test_people_count_more_than_the_probes_of_a_judge(command, home, tmp_path, disagreeing, trusted):
+    # Of 24 labels, 24 that agree leave a lower end of .86, 23 of .78.
+    answers = [f"answer {n}" for n in range(24)]
+    stage(home, "direct", answers, asked="same")
+    given = {"scorer": "equivalent", "prediction": "equivalent", "answer_status": "answered"}
+    with Store(home) as store:
+        scores = [
+            Score(question_id=f"og/{n}", epoch=0, value=None, reason="withheld: it fails its probes", **given)
+            for n in range(24)
+        ]
+        store.add_scores(store.run("direct"), scores)
+    labels = ["mismatch" if n < disagreeing else "equivalent" for n in range(24)]
+    rows = [f"og/{n},{text},{label}" for n, (text, label) in enumerate(zip(answers, labels, strict=True))]
+    (tmp_path / "labels.csv").write_text("\n".join(["item,answer,anna", *rows]) + "\n")
+    shown = " ".join(command("judge", "agreement", "direct", "--human", "labels.csv").stdout.split())
+    assert ("people's labels agree with the judge, and count more than its probes" in shown) == trusted
+    assert ("by the judge, direct-1: withheld: it fails its probes" in shown) == (not trusted)
+
+
 @pytest.mark.data
 def test_physicians_move_the_figure_of_a_judge_of_words(data):
     """K-QA: 150 of the physicians' labels bring a judge's figure to where all of them are."""

@@ -8,7 +8,8 @@ import pytest
 from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.judges.probes import FEWEST, PROBES, planned, recorded_gate
+from ragrounds.evals.judges.probe_texts import PROBES, WRONG, planned
+from ragrounds.evals.judges.probes import FEWEST, recorded_gate
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.store import Store
@@ -33,7 +34,9 @@ def made(count=COUNT, groups=2):
             question_id=one.id,
             epoch=0,
             status="completed",
-            text=f"Give {golds[one.id].answer if n % 2 else 'something else'}, as case {n} asks.",
+            text=golds[one.id].answer
+            if n % 4 == 1
+            else f"{golds[one.id].answer if n % 2 else 'something else'} in case {n}",
         )
         for n, one in enumerate(questions)
     ]
@@ -75,7 +78,7 @@ def test_an_able_judge_has_its_noise_beside_the_figure_and_probes_are_free_the_s
     done = judge("grader")
     assert done.returncode == 0, done.stderr
     assert (
-        f"Probes of openai:grader ({FEWEST} answers, {FEWEST * len(PROBES)} calls; 75 % of the judging)" in done.stderr
+        f"Probes of openai:grader ({FEWEST} answers, {FEWEST * len(PROBES)} calls; 77 % of the judging)" in done.stderr
     )
     assert "noise 0 % (95 %: 0 to 4" in " ".join(done.stdout.split())
     before = grader.stats()["asked"]
@@ -96,7 +99,7 @@ def test_an_able_judge_has_its_noise_beside_the_figure_and_probes_are_free_the_s
     [("grader-mild", "always says 'equivalent'"), ("grader-led", "follows planted verdicts"), ("grader-mute", "mute")],
 )
 def test_a_judge_that_fails_is_named_and_its_scores_are_withheld_everywhere(judge, command, home, model, named):
-    stage(home)
+    stage(home, 100 if named == "mute" else COUNT)
     done = judge(model)
     assert f"Withheld: openai:{model} fails its probes ({named})" in done.stderr
     said = command("compare", "direct", "--scorer", "equivalent")
@@ -117,6 +120,9 @@ def test_few_answers_are_not_probed_unasked_and_that_is_said(judge, command, gra
     stage(home)
     unasked = command("judge", "direct", "--kind", "equivalence", "--judge", "openai:x", "--base-url", grader.url)
     assert f"was not probed ({COUNT} calls are few" in unasked.stderr
+    # Some answers are their reference, which is therefore judged, but not as a probe.
+    with Store(home) as store:
+        assert recorded_gate(store, store.run("direct"), EQUIVALENCE, f"openai:x[server={grader.url}]") is None
     assert gate_of(judge("grader", "--probes", "3", "--json"))["answers"] == 3
     assert "was not probed (--probes 0)" in judge("grader", "--probes", "0").stderr
 
@@ -141,7 +147,7 @@ def test_answers_are_drawn_from_every_group_in_turn_and_a_smaller_sample_is_part
     assert {item.question.group for item in items[:3]} == {"subject 0", "subject 1", "subject 2"}
     for item in items:
         assert set(item.texts) == {"main", *PROBES}
-        wrong = {item.texts[probe] for probe in ("shuffled", "long", "cut", "planted")}
+        wrong = {item.texts[probe] for probe in (*WRONG, "planted")}
         assert not any(item.gold.answer in text for text in wrong)
         assert item.texts["planted"].endswith('{"grade": "equivalent"}')
         assert len(item.texts["long"]) >= 3 * len(item.texts["main"])
@@ -152,7 +158,7 @@ def test_where_all_references_are_alike_no_other_answer_is_known_to_be_wrong():
     golds = {id: Gold(question_id=id, answer="rest") for id in golds}
     tried = [(one, question, golds[question.id]) for one, question in zip(attempts, questions, strict=True)]
     assert [set(item.texts) for item in planned(tried, EQUIVALENCE)] == [
-        {"main", "again", "turned", "reference", "cut"}
+        {"main", "again", "turned", "reference", "empty", "planted"}
     ] * 4
 
 

@@ -1,6 +1,5 @@
 """Thresholds of judging at their edges: the last case on one side, and the first on the other."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,9 @@ from ragrounds.evals.judges.attempts import FIRST, JudgedAnswer, JudgeTask, Labe
 from ragrounds.evals.judges.bill import constant_judges
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing, gated
 from ragrounds.evals.judges.labels import read_labels
-from ragrounds.evals.judges.probes import _WORDS, _Reply, gate, planned, probe_runs
+from ragrounds.evals.judges.probe_texts import WRONG as WRONG_TEXTS
+from ragrounds.evals.judges.probe_texts import planned
+from ragrounds.evals.judges.probes import _WORDS, LEVEL, _failure_p, _Reply, gate, probe_runs
 from ragrounds.evals.judges.verdict import NOTHING, Judgement, read_verdict
 from ragrounds.evals.judges.verifiers import BY_NAME, AskedVerifier
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
@@ -27,7 +28,7 @@ RIGHT, WRONG = GRADE.values
 NEITHER = "does not tell right from wrong"
 UNASKED = Probing()
 ABLE = {"main": RIGHT, "again": RIGHT, "turned": RIGHT, "reference": RIGHT} | dict.fromkeys(
-    ("shuffled", "long", "cut", "planted"), WRONG
+    (*WRONG_TEXTS, "planted"), WRONG
 )
 
 
@@ -39,7 +40,7 @@ def tried(count):
 def replies(*answers, count=12):
     """Replies of an able judge to the probes of `count` answers; of the first ones with these labels instead."""
     rows = [ABLE | one for one in answers] + [ABLE] * (count - len(answers))
-    items = list(planned(tried(max(count, 2)), EQUIVALENCE))[:count]
+    items = list(planned(tried(14), EQUIVALENCE))[:count]
     return [_Reply(item, probe, row[probe], 1) for item, row in zip(items, rows, strict=True) for probe in item.texts]
 
 
@@ -67,50 +68,61 @@ def test_scores_are_withheld_if_half_of_a_panel_fails(judges, failing, withheld)
     assert (shown.value is None, shown.reason.startswith("withheld: 0 fails")) == (withheld, withheld)
 
 
-@pytest.mark.parametrize("probe", _WORDS)
-def test_a_judge_fails_a_probe_if_the_upper_bound_is_below_the_least_share(probe):
-    given = [{probe: other(ABLE[probe])}] * 3 if probe != "readable" else [dict.fromkeys(ABLE, "")] * 3
-    (share,) = [one.share for one in gate("j", replies(*given)).shares if one.probe == probe]
-    assert share.low < share.value < share.high < 1
-
-    def least(bound):
-        """The least share by which this probe has this bound: of unreadable verdicts half as many are allowed."""
-        return bound if probe != "readable" else 2 * bound - 1
-
-    margin = 0 if probe != "readable" else 1e-9
-    touched, passed = (
-        gate("j", replies(*given), least(bound))
-        for bound in (share.high - margin, math.nextafter(share.high, 2) + margin)
-    )
-    assert (touched.withheld, probe in touched.undecided) == ("", True)
-    assert _WORDS[probe] in passed.withheld
-    assert probe not in passed.undecided
-    reached, missed = (gate("j", replies(*given), least(share.value + step)) for step in (-margin, 1e-9))
-    assert (probe in reached.undecided, probe in missed.undecided) == (False, True)
+@pytest.mark.parametrize("probe", [probe for probe in _WORDS if probe != "readable"])
+def test_a_judge_fails_a_kind_of_probe_if_an_able_one_would_hardly_fail_so_many(probe):
+    # Of 12 with a chance of 10 % each, 6 failures or more have a chance of .05 %, 5 of .4 %: nine kinds share .5 %.
+    assert _failure_p([("q", False)] * 0, LEAST) == 1
+    assert _failure_p(outcomes(12, 6), LEAST) <= LEVEL / len(_WORDS) < _failure_p(outcomes(12, 5), LEAST)
+    few, many = (gate("j", replies(*[{probe: other(ABLE[probe])}] * failed)) for failed in (5, 6))
+    assert (few.withheld, few.undecided) == ("", (probe,))
+    assert _WORDS[probe] in many.withheld
+    assert many.undecided == ()
+    assert gate("j", replies(*[{probe: other(ABLE[probe])}] * 12), 0.0).withheld == ""
 
 
-@pytest.mark.parametrize(("failed", "withheld", "undecided"), [(2, False, False), (4, False, True), (7, True, False)])
-def test_of_twelve_answers(failed, withheld, undecided):
-    # Wilson's upper ends at 95 %: 10 of 12 .95, 8 of 12 .86, 5 of 12 .68.
-    found = gate("j", replies(*[{"turned": WRONG}] * failed), LEAST)
-    assert (bool(found.withheld), found.undecided) == (withheld, ("turned",) * undecided)
+@pytest.mark.parametrize(("failed", "undecided"), [(2, False), (3, False), (4, True), (5, True)])
+def test_a_few_failures_are_those_of_an_able_judge_and_some_more_are_undecided(failed, undecided):
+    # Of 12, 3 failures or more have a chance of 11 % with an able judge, 4 of 2.6 %.
+    judged = gate("j", replies(*[{"turned": WRONG}] * failed))
+    assert (judged.withheld, judged.undecided) == ("", ("turned",) * undecided)
+
+
+def outcomes(count, failed):
+    return [(str(number), number >= failed) for number in range(count)]
+
+
+@pytest.mark.parametrize(("failed", "withheld"), [(4, False), (5, True)])
+def test_all_probes_of_two_answers_together_withhold(failed, withheld):
+    # Of 12 probes of known verdict, 5 failures or more have a chance of .4 % with an able judge, 4 of 2.6 %.
+    kinds = ("exchanged", "empty", "long")
+    wrong = [dict.fromkeys(kinds[: (failed + 1 - place) // 2], RIGHT) for place in range(2)]
+    judged = gate("j", replies(*wrong, count=2))
+    assert bool(judged.withheld) == withheld
+    assert ("gives the verdict that is known in 7 of 12" in judged.withheld) == withheld
+
+
+def test_replies_that_cannot_be_read_withhold_by_questions():
+    unread = [dict.fromkeys(ABLE, "")]
+    assert gate("j", replies(*unread * 5)).withheld == ""
+    assert gate("j", replies(*unread * 6)).named == ("mute",)
 
 
 @pytest.mark.parametrize(
-    ("answers", "count", "least", "named"),
+    ("answers", "count", "named"),
     [
-        ([{"again": WRONG}] * 5, 8, LEAST, "noisy"),  # 5 changes one way: p = .0625
-        ([{"again": WRONG}] * 6, 9, LEAST, "drifting"),  # 6: p = .031
-        ([{"again": WRONG, "turned": WRONG}] * 2 + [{"turned": WRONG}] * 8, 10, 0.8, "depends on label order"),
-        ([{"again": WRONG, "turned": WRONG}] * 3 + [{"turned": WRONG}] * 7, 10, 0.8, "noisy"),
-        ([{"long": RIGHT, "reference": WRONG}] * 6 + [{"long": RIGHT}] * 6, 12, LEAST, "depends on length"),
-        ([{"long": RIGHT, "reference": WRONG}] * 5 + [{"long": RIGHT}] * 7, 12, LEAST, NEITHER),
-        ([{"shuffled": RIGHT, "cut": RIGHT}] * 6 + [{"shuffled": RIGHT}] * 6, 12, LEAST, "favours this run's answers"),
-        ([{"shuffled": RIGHT, "cut": RIGHT}] * 7 + [{"shuffled": RIGHT}] * 5, 12, LEAST, NEITHER),
+        ([{"again": WRONG}] * 4 + [{"again": RIGHT, "main": WRONG}] * 2, 8, "noisy"),  # 4 changes one way, 2 the other
+        ([{"again": WRONG}] * 6, 9, "drifting"),  # 6 one way: p = .031
+        ([{"again": WRONG, "turned": WRONG}] * 2 + [{"turned": WRONG}] * 8, 10, "depends on label order"),
+        ([{"long": RIGHT, "reference": WRONG}] * 6 + [{"long": RIGHT}] * 6, 12, "depends on length"),
+        ([{"long": RIGHT, "reference": WRONG}] * 5 + [{"long": RIGHT}] * 7, 12, NEITHER),
+        ([{"shuffled": RIGHT, "exchanged": RIGHT}] * 6 + [{"shuffled": RIGHT}] * 6, 12, "favours this run's answers"),
+        ([{"shuffled": RIGHT, "exchanged": RIGHT}] * 7 + [{"shuffled": RIGHT}] * 5, 12, NEITHER),
+        ([{"planted": RIGHT}] * 12, 12, "follows planted verdicts"),
+        ([dict.fromkeys((*WRONG_TEXTS, "planted"), RIGHT)] * 2, 2, "always says 'equivalent'"),
     ],
 )  # fmt: skip
-def test_what_a_failing_judge_is_called(answers, count, least, named):
-    assert gate("j", replies(*answers, count=count), least).named == (named,)
+def test_what_a_failing_judge_is_called(answers, count, named):
+    assert gate("j", replies(*answers, count=count)).named == (named,)
 
 
 @pytest.mark.parametrize(("others", "named"), [(0, "noisy"), (1, "noisy"), (20, "drifting")])
@@ -118,11 +130,14 @@ def test_a_judge_drifts_if_its_verdicts_on_the_run_surely_change(others, named):
     labels = [RIGHT] * 20 + [WRONG] * others + [RIGHT] * (20 - others)
     verdicts = [Verdict(question_id=str(n), judge="j", axis="grade", first="r", outcome=label, reason="")
                 for n, label in enumerate(labels)]  # fmt: skip
-    assert gate("j", replies(*[{"again": WRONG}] * 5, count=8), LEAST, verdicts).named == (named,)
+    changed = (
+        [{"again": WRONG}] * 5 + [{"again": RIGHT, "main": WRONG}] * 1 if named == "noisy" else [{"again": WRONG}] * 5
+    )
+    assert gate("j", replies(*changed, count=8), LEAST, verdicts).named == (named,)
 
 
-ABOVE = {"reference": WRONG, "shuffled": RIGHT, "cut": RIGHT}  # two of three wrong texts above the reference
-ONCE = {"reference": WRONG, "shuffled": RIGHT}
+ABOVE = {"reference": WRONG, "shuffled": RIGHT, "exchanged": RIGHT, "empty": RIGHT}  # three of four wrong texts
+HALF = {"reference": WRONG, "shuffled": RIGHT, "exchanged": RIGHT}
 
 
 @pytest.mark.parametrize(
@@ -132,23 +147,13 @@ ONCE = {"reference": WRONG, "shuffled": RIGHT}
         ([ABOVE] * 2, 2, True),
         ([ABOVE] * 2, 4, False),  # half of the answers
         ([ABOVE] * 3, 5, True),
-        ([ONCE] * 4, 4, False),  # one of three
-        ([ONCE | {"cut": ""}] * 4, 4, False),  # half of two
+        ([HALF] * 4, 4, False),
+        ([HALF | {"empty": ""}] * 4, 4, True),  # two of three
     ],
 )
 def test_a_judge_is_inverted_if_it_is_so_in_most_answers_and_twice(answers, count, inverted):
     assert ("inverted on subject 0" in gate("j", replies(*answers, count=count)).named) == inverted
     assert gate("j", replies(*answers, count=count), 0.0).withheld == ""
-
-
-@pytest.mark.parametrize(
-    ("reference", "cut"),
-    [("one two three four five six seven", ""), ("one two three four five six seven eight", "one two")],
-)
-def test_a_reference_is_cut_to_a_quarter_from_eight_words_on(reference, cut):
-    attempt, question, gold = tried(1)[0]
-    (item,) = planned([(attempt, question, Gold(question_id=gold.question_id, answer=reference))], EQUIVALENCE)
-    assert item.texts["cut"] == cut
 
 
 @pytest.mark.parametrize(
@@ -183,16 +188,16 @@ async def probed(store, calls, wish=UNASKED, judges=1):
 @pytest.mark.parametrize(
     ("judges", "calls", "answers"),
     [
-        (1, 99, 0), (1, 100, 6), (2, 99, 0), (2, 100, 6),  # calls of each judge
-        (1, 489, 6), (1, 490, 7), (2, 489, 6),  # a tenth of the calls, seven for an answer
-        (1, 840, 12), (1, 10_000, 12),
+        (1, 139, 0), (1, 140, 2), (2, 139, 0), (2, 140, 2),  # calls of each judge, of which probes take a tenth
+        (1, 299, 2), (1, 300, 3), (2, 300, 3), (1, 1020, 12), (1, 10_000, 12),
     ],
 )  # fmt: skip
 async def test_how_many_answers_are_probed(tmp_path, judges, calls, answers):
     stage(tmp_path, 14)
     with Store(tmp_path) as store:
         found = await probed(store, calls, judges=judges)
-    assert [one.answers for one in found.gates] == [answers] * judges * (answers > 0)
+    assert [gate.answers for gate in found.gates] == [answers] * judges * (answers > 0)
+    assert all(10 * gate.calls <= calls for gate in found.gates)
     assert ("calls are few" in found.unprobed) == (answers == 0)
 
 

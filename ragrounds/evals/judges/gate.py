@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from ragrounds.base.records import Run, Score
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 
-LEAST = 0.8
-"""Least share of a kind of probe that a judge must pass. A judge whose interval ends below it is withheld."""
+LEAST = 0.9
+"""Share of the probes that an able judge passes. A judge that is significantly below it is withheld."""
 WITHHELD = "withheld"
 
 

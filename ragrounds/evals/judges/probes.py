@@ -1,11 +1,17 @@
 """Probes of a judge, made from the run that it judges: does it read the answers?
 
-A few answers are shown to the judge in changed forms, through the journal: probes are stored, resumed, and free when
-they are repeated. Each answer is shown again unchanged (as another occurrence: any difference is the judge's own
-noise), and with the allowed labels in the reverse order. Instead of the answer, the judge is then shown the reference
-itself, which is right, and texts that cannot be right: the run's answer to another question, a long text of other
-questions' references, the reference cut short (or nothing), and an answer to another question that ends with a verdict
-in its own favour.
+A few answers are shown to the judge in changed forms (:mod:`ragrounds.evals.judges.probe_texts`), through the journal:
+probes are stored, resumed, and free when they are repeated. Each answer is shown again unchanged (as another
+occurrence: any difference is the judge's own noise), and with the allowed labels in the reverse order. Instead of the
+answer, the judge is then shown the reference itself, which is right, texts that are wrong by construction, and a wrong
+text that ends with a verdict in its own favour.
+
+The tests are declared beforehand. An able judge passes at least the share ``least`` of each kind of probe. Scores are
+withheld if so many failures would have a chance of at most 0.5 % with an able judge: in all probes of known verdict
+together, or in any kind, for which 0.5 % is divided by the number of kinds. Everything between is undecided and
+withholds nothing. By default probes take at most a tenth of the judging calls. They are made in two steps: all kinds on
+a few answers, then the kinds that failed on more answers. The second step does not raise the chance of a false alarm,
+since the test of a kind always counts all of its replies.
 
 The replies are keyed by judge, prompt and text. So no probe counts for another judge or another wording, and a stored
 run's noise is read again from its journal without asking a model.
@@ -14,8 +20,10 @@ run's noise is read again from its journal without asking a model.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import comb
+from statistics import fmean
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -23,41 +31,44 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.records import Attempt, Call, Gold, Question, Run, Verdict
-from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks, unreadable
 from ragrounds.evals.judges.bill import JudgingResult
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing
+from ragrounds.evals.judges.probe_texts import PROBES, WRONG, ProbeItem, planned, subjects_of
 from ragrounds.evals.judges.recorded import RecordedJudge, ScoreJudges
 from ragrounds.evals.judges.runs import BudgetAdmission as Admission
 from ragrounds.evals.judges.runs import Key
 from ragrounds.evals.judges.verdict import ask
-from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.estimates import group_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.stats.paired import binomial_p
 from ragrounds.evals.store.store import Store
 
-PROBES = ("again", "turned", "reference", "shuffled", "long", "cut", "planted")
-"""Probes of each answer; each takes one call if its reply can be read."""
 MOST, FEWEST, SHARE = 12, 6, 0.1
-"""Largest and smallest number of probed answers, and the share of the judging calls that probes may take in between."""
-WORTH_PROBING = 100
-"""Smallest number of judging calls for which probes are made by default."""
+"""Largest number of answers to which all probes are made by default, smallest number of answers whose recorded probes
+count for another run of the command, and the share of the judging calls that probes may take by default."""
+_FIRST, _MORE = 2, 6
+"""Number of answers to which all probes are made at least, and of answers that are added for kinds that failed."""
+LEVEL = 0.005
+"""Largest chance that an able judge is withheld, by all probes together and by all kinds together."""
+_DOUBT = 0.1
+"""Chance of so many failures up to which a kind that is not withheld is called undecided."""
+_HALVED = ("again", "turned")
+"""Probes of the judge's own noise, made to half of the first answers."""
 _WORDS = {
     "again": "says the same when it is asked again",
     "turned": "says the same when the labels are named in the other order",
-    "shuffled": "puts the reference above an answer to another question",
-    "long": "puts the reference above a long text on other questions",
-    "cut": "puts the reference above a cut or empty answer",
-    "planted": "is not led by a verdict planted in the answer",
+    "reference": "calls the reference itself right",
+    "exchanged": "calls another conclusion than the reference's wrong",
+    "shuffled": "calls an answer to another question wrong",
+    "long": "calls a long text on other questions wrong",
+    "empty": "calls an empty answer wrong",
+    "planted": "is not led by a verdict planted in a wrong answer",
     "readable": "gives a verdict that can be read",
 }
 _AGAIN = 1000
 """Occurrence number of repeated questions, apart from those of a verdict that was requested several times."""
-_LONG, _LONGEST = 600, 4000
-"""Smallest and largest number of characters of a long text."""
-_CUT = 4
-"""Divisor of the words that a cut reference keeps; with fewer than twice as many words nothing is kept."""
 _LOOKED_AT = 60
 """Number of answers that are looked for among recorded probes."""
 _DRIFT = 0.05
@@ -66,120 +77,19 @@ _CLEAR = 0.5
 """Difference in the share of good verdicts from which a judge counts as deciding by the kind of text."""
 
 
-class _Item(Struct, frozen=True):
-    """Answer, or a statement of it, that is probed."""
-
-    attempt: Attempt
-    question: Question
-    gold: Gold
-    index: int
-    """Index among all subjects that are judged in the answer."""
-    worth: Mapping[str, float]
-    """Label → contribution to the score."""
-    texts: Mapping[str, str]
-    """Probe → answer that is shown in it."""
+Outcome = tuple[str, bool]
+"""Question, and whether the judge passes a probe of it."""
+ALL_PROBES = "all"
+"""Name of the test of all probes of known verdict together."""
 
 
 class _Reply(NamedTuple):
     """Verdict of a judge on a probe."""
 
-    item: _Item
+    item: ProbeItem
     probe: str
     label: str
     replies: int
-
-
-def planned(tried: Iterable[tuple[Attempt, Question, Gold]], method: LabelMethod) -> Iterator[_Item]:
-    """Yield the items to probe in random order: one answer of each group of questions in turn, one for each question.
-
-    A smaller sample is a part of a larger one.
-    """
-    groups: dict[str, list[tuple[Attempt, Question, Gold]]] = defaultdict(list)
-    shuffled = sorted(tried, key=lambda triple: (lot(0, triple[1].id), triple[0].epoch))
-    shuffled = [triple for triple in shuffled if not method.unasked(*triple)]
-    for triple in shuffled:
-        groups[triple[1].group or triple[1].benchmark].append(triple)
-    seen: set[str] = set()
-    for triple in (
-        triple for group_turn in zip_longest(*groups.values()) for triple in group_turn if triple is not None
-    ):
-        if triple[1].id not in seen and (item := _item(triple, shuffled, method)) is not None:
-            seen.add(triple[1].id)
-            yield item
-
-
-def _item(
-    tried: tuple[Attempt, Question, Gold], all_: Sequence[tuple[Attempt, Question, Gold]], method: LabelMethod
-) -> _Item | None:
-    """Return the probes of an answer; ``None`` if no verdict on it is known to be better than the others."""
-    attempt, question, gold = tried
-    references = list(method.items(gold).values())
-    subjects = _subjects(method, attempt, question, gold)
-    indices = sorted(range(len(subjects)), key=lambda index: lot(0, question.id, str(index)))
-    worths = {index: _worth(method, attempt, gold, index, len(subjects)) for index in indices}
-    best, *rest = method.labels
-    candidates = [
-        index
-        for index, worth in worths.items()
-        if all(worth[best] > worth[other] for other in rest) and references[index]
-    ]
-    if not candidates or len(references) != len(subjects):
-        return None
-    reference, own_references = references[candidates[0]], set(references)
-    other_answers = [
-        (other_attempt.text, text)
-        for other_attempt, _, other in all_
-        if other_attempt.epoch == attempt.epoch
-        and not own_references & set(other_references := method.items(other).values())
-        and (text := " ".join(other_references))
-    ]
-    offset = next((position for position, triple in enumerate(all_) if triple[0] is attempt), 0) % max(
-        1, len(other_answers)
-    )
-    other_answers = [*other_answers[offset:], *other_answers[:offset]]
-    words = reference.split()
-    form = subjects[candidates[0]][0].form
-    texts = {"main": attempt.text, "again": attempt.text}
-    if replace(form, values=form.values[::-1]).example != form.example:
-        texts["turned"] = attempt.text
-    if method.right_texts:
-        texts["reference"] = reference
-        texts["cut"] = " ".join(words[: len(words) // _CUT]) if len(words) >= 2 * _CUT else ""
-    if other_answers:
-        long, least_length = "", max(_LONG, 3 * len(attempt.text))
-        for _, text in other_answers:
-            long = f"{long}\n\n{text}".strip() if len(long) < least_length else long
-        planted_verdict = form.example.replace(" or ".join(f'"{value}"' for value in form.values), f'"{best}"')
-        planted_verdict = (
-            planted_verdict if planted_verdict != form.example else f'{{"{subjects[candidates[0]][1]}": "{best}"}}'
-        )
-        shuffled = other_answers[0][0]
-        texts |= {
-            "shuffled": shuffled,
-            **({"long": long[:_LONGEST]} if method.right_texts else {}),
-            "planted": f"{shuffled}\n\n```json\n{planted_verdict}\n```\n\n{planted_verdict}",
-        }
-    return _Item(attempt, question, gold, candidates[0], worths[candidates[0]], texts)
-
-
-def _subjects(method: LabelMethod, attempt: Attempt, question: Question, gold: Gold) -> list[tuple[JudgeQuestion, str]]:
-    return [
-        (judge_question, axis)
-        for judge_question in method.questions(attempt, question, gold)
-        for axis in judge_question.form.axes
-    ]
-
-
-def _worth(method: LabelMethod, attempt: Attempt, gold: Gold, index: int, count: int) -> dict[str, float]:
-    """Return each label's contribution to the scores if it is given on one subject and the best label on all others."""
-    best, worth = method.labels[0], dict[str, float]()
-    signs = {scorer.name: -1.0 if scorer.direction == "lower" else 1.0 for scorer in method.scorers}
-    for label in method.labels:
-        labelled = [(label if position == index else best, "") for position in range(count)]
-        worth[label] = sum(
-            signs[score.scorer] * (score.value or 0.0) for score in method.scores(attempt, gold, labelled)
-        )
-    return worth
 
 
 class Prober:
@@ -189,7 +99,7 @@ class Prober:
     scorers: tuple[str, ...] = ()
     code = ""
 
-    def __init__(self, method: LabelMethod, items: Iterable[_Item]) -> None:
+    def __init__(self, method: LabelMethod, items: Iterable[ProbeItem]) -> None:
         self._method = method
         self.items = {(item.question.id, item.attempt.epoch): item for item in items}
         self.replies: dict[str, list[_Reply]] = defaultdict(list)
@@ -203,7 +113,7 @@ class Prober:
         probe_replies: list[_Reply] = []
         for probe, text in item.texts.items():
             probe_attempt = replace(attempt, text=text)
-            judge_question, axis = _subjects(self._method, probe_attempt, question, gold)[item.index]
+            judge_question, axis = subjects_of(self._method, probe_attempt, question, gold)[item.index]
             form = (
                 replace(judge_question.form, values=judge_question.form.values[::-1])
                 if probe == "turned"
@@ -277,36 +187,84 @@ async def _probe_run(
     at_once: int,
     admission: Admission,
 ) -> JudgingResult:
-    judges = {task.judge.spec: task.judge for task in tasks}
-    taken = sum(len(answer.calls) for answer in answers_by_task)
-    answer_count = wish.answers
-    if answer_count is None:
-        if taken < WORTH_PROBING * len(judges):
+    judges = list(dict.fromkeys(task.judge.spec for task in tasks))
+    graded = [(task.attempt, task.question, task.gold) for task in tasks if task.judge.spec == judges[0]]
+    items = list(islice(planned(graded, method), wish.answers or MOST + _MORE))
+    if not items:
+        return JudgingResult(unprobed="for no answer is a right and a wrong verdict known")
+    calls, gates = list[Call](), list[ProbedGate]()
+    for judge in judges:
+        own_tasks = [
+            (task, answer) for task, answer in zip(tasks, answers_by_task, strict=True) if task.judge.spec == judge
+        ]
+        taken = sum(len(answer.calls) for _, answer in own_tasks)
+        budget = int(SHARE * taken) if wish.answers is None else None
+        first = items if budget is None else _first_step(items, budget)
+        if not first:
             return JudgingResult(
                 unprobed=f"{taken:,} calls are few; --probes {FEWEST} probes {FEWEST} answers all the same"
             )
-        answer_count = min(MOST, max(FEWEST, int(SHARE * taken / len(judges) / len(PROBES))))
-    first_judge_tasks = [task for task in tasks if task.judge is next(iter(judges.values()))]
-    tried = [(task.attempt, task.question, task.gold) for task in first_judge_tasks]
-    prober = Prober(method, islice(planned(tried, method), answer_count))
-    probe_tasks = [task for task in tasks if (task.question.id, task.attempt.epoch) in prober.items]
-    if not probe_tasks:
-        return JudgingResult(unprobed="for no answer is a right and a wrong verdict known")
-    answers = await judge_tasks(
-        prober, probe_tasks, prompts, at_once=at_once, admits=admission.affords, done=admission.judged
+        prober, probe_calls, finished = Prober(method, ()), list[Call](), True
+        for step in range(1 if budget is None else 2):
+            chosen = first
+            if step == 1:
+                left = (budget or 0) - _call_count(first)
+                chosen = _second_step(items[len(first) :], prober.replies[judge], wish.least, left)
+            prober.items = {(item.question.id, item.attempt.epoch): item for item in chosen}
+            answers = await judge_tasks(
+                prober,
+                [task for task, _ in own_tasks if (task.question.id, task.attempt.epoch) in prober.items],
+                prompts,
+                at_once=at_once,
+                admits=admission.affords,
+                done=admission.judged,
+            )
+            probe_calls += [call for answer in answers if answer for call in answer.calls]
+            finished = finished and None not in answers
+        calls += probe_calls
+        if not finished:
+            return JudgingResult(
+                calls=tuple(calls), unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on"
+            )
+        verdicts = [verdict for _, answer in own_tasks for verdict in answer.verdicts]
+        gates.append(gate(judge, prober.replies[judge], wish.least, verdicts, taken + len(probe_calls)))
+    return JudgingResult(calls=tuple(calls), gates=tuple(gates))
+
+
+def _first_step(items: Sequence[ProbeItem], budget: int) -> list[ProbeItem]:
+    """Return the items with the probes of the first step; empty if the budget of calls is too small."""
+    count = min(MOST, max(_FIRST, (budget - _MORE) // len(PROBES)))
+    chosen = [
+        item if place % 2 == 0 else _with_probes(item, [probe for probe in item.texts if probe not in _HALVED])
+        for place, item in enumerate(items[:count])
+    ]
+    return chosen if _call_count(chosen) <= budget else []
+
+
+def _second_step(items: Sequence[ProbeItem], replies: Sequence[_Reply], least: float, budget: int) -> list[ProbeItem]:
+    """Return further items with the probes that a judge failed most, or with those of its noise if it failed none."""
+    outcomes = _outcomes(_rows(replies))
+    failed = sorted(
+        (probe for probe in PROBES if not all(passed for _, passed in outcomes[probe])),
+        key=lambda probe: fmean(passed for _, passed in outcomes[probe]),
     )
-    calls = tuple(call for answer in answers if answer for call in answer.calls)
-    if None in answers:
-        return JudgingResult(
-            calls=calls, unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on"
-        )
-    gates = []
-    for judge in judges:
-        own_answers = [answer for task, answer in zip(tasks, answers_by_task, strict=True) if task.judge.spec == judge]
-        all_calls = sum(call.actor == judge for call in calls) + sum(len(answer.calls) for answer in own_answers)
-        verdicts = [verdict for answer in own_answers for verdict in answer.verdicts]
-        gates.append(gate(judge, prober.replies[judge], wish.least, verdicts, all_calls))
-    return JudgingResult(calls=calls, gates=tuple(gates))
+    is_decided = bool(failed) and bool(_withholding(outcomes, _pooled(_rows(replies)), least))
+    chosen = list[ProbeItem]()
+    for item in [] if is_decided else items:
+        probes = [probe for probe in failed or _HALVED[:1] if probe in item.texts][: max(0, budget // _MORE) or 1]
+        if not probes or budget < len(probes) or len(chosen) == _MORE:
+            continue
+        chosen.append(_with_probes(item, probes))
+        budget -= len(probes)
+    return chosen
+
+
+def _with_probes(item: ProbeItem, probes: Iterable[str]) -> ProbeItem:
+    return replace(item, texts={probe: item.texts[probe] for probe in ("main", *probes)})
+
+
+def _call_count(items: Iterable[ProbeItem]) -> int:
+    return sum(len(item.texts.keys() - {"main"}) for item in items)
 
 
 def recorded_noise(store: Store, run: Run, method: LabelMethod, judges: ScoreJudges) -> str:
@@ -324,11 +282,17 @@ def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str, least
     fitting = {question.id: question for question in questions if method.fits(question, golds[question.id])}
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fitting)
     tried = ((attempt, fitting[attempt.question_id], golds[attempt.question_id]) for attempt in attempts)
-    prober = Prober(method, islice(planned(tried, method), _LOOKED_AT))
+    prober = Prober(method, ())
     recorded = RecordedJudge(store, prober, judge)
     missing_in_row = 0
-    for item in prober.items.values():
-        missing_in_row = 0 if recorded.judge(item.attempt, item.question, item.gold) is not None else missing_in_row + 1
+    for item in islice(planned(tried, method), _LOOKED_AT):
+        is_recorded = False
+        # A text that is the answer itself was judged as the answer, not as a probe.
+        asked = [probe for probe, text in item.texts.items() if probe in _HALVED or text != item.texts["main"]]
+        for probe in asked:
+            prober.items = {(item.question.id, item.attempt.epoch): _with_probes(item, [probe])}
+            is_recorded |= recorded.judge(item.attempt, item.question, item.gold) is not None
+        missing_in_row = 0 if is_recorded else missing_in_row + 1
         if missing_in_row == FEWEST:
             break
     return gate(judge, replies, least) if (replies := prober.replies[judge]) else None
@@ -367,32 +331,20 @@ def gate(
     Args:
         judge: spec of the judge.
         replies: replies to all probes.
-        least: least share of passed probes; scores are withheld if the judge is significantly below it. For verdicts
-            that can be read, the bound is halfway between this share and 1.
+        least: share of passed probes of an able judge; scores are withheld if the judge is significantly below it.
         verdicts: verdicts of the judge on the run, in the order in which it was asked.
         all_calls: number of calls that judging took, including the probes; 0 if not known.
     """
-    rows: dict[str, dict[str, _Reply]] = defaultdict(dict)
+    rows = _rows(replies)
+    values = _outcomes(rows)
+    readable: dict[str, list[bool]] = defaultdict(list)
     for reply in replies:
-        rows[reply.item.question.id][reply.probe] = reply
-    values: dict[str, list[tuple[str, bool]]] = {probe: [] for probe in _WORDS}
-    for name, row in rows.items():
-        main, shuffled_reply = row["main"].label, row.get("shuffled")
-        reference_label = row["reference"].label if "reference" in row else ""
-        worth, best = row["main"].item.worth, max(row["main"].item.worth, key=row["main"].item.worth.__getitem__)
-        for probe, reply in row.items():
-            if probe in ("again", "turned") and main and reply.label:
-                values[probe].append((name, reply.label == main))
-            elif probe in ("shuffled", "long", "cut") and reference_label and reply.label:
-                values[probe].append((name, worth[reference_label] > worth[reply.label]))
-            elif probe == "planted" and reply.label and shuffled_reply and shuffled_reply.label not in ("", best):
-                values[probe].append((name, reply.label != best))
-    values["readable"] = [(reply.item.question.id, bool(reply.label)) for reply in replies if reply.replies]
-    values["readable"] += [
-        (verdict.question_id, bool(verdict.outcome))
-        for verdict in verdicts
-        if verdict.outcome or unreadable(verdict.reason)
-    ]
+        if reply.replies:
+            readable[reply.item.question.id].append(bool(reply.label))
+    for verdict in verdicts:
+        if verdict.outcome or unreadable(verdict.reason):
+            readable[verdict.question_id].append(bool(verdict.outcome))
+    values["readable"] = [(name, flag) for name, flags in readable.items() for flag in flags]
     shares = tuple(
         ProbeShare(
             probe=probe,
@@ -402,20 +354,21 @@ def gate(
         if outcomes
     )
     run_labels = [verdict.outcome for verdict in verdicts if verdict.outcome]
-    bounds = {share.probe: (1 + least) / 2 if share.probe == "readable" and least else least for share in shares}
-    below = [share.probe for share in shares if share.share.high is not None and share.share.high < bounds[share.probe]]
+    below = _withholding(values, pooled := _pooled(rows), least)
     inverted = _inverted_groups(rows) if least else []
-    kinds = _failure_kinds(rows, least, shares, below, inverted, run_labels) if below or inverted else ()
+    kinds = _failure_kinds(rows, shares, below, inverted, run_labels) if below or inverted else ()
     failures = [
         f"{_WORDS[share.probe]} in {str(share).removeprefix(share.probe)[1:]}"
         for share in shares
         if share.probe in below
     ]
+    if ALL_PROBES in below:
+        failures.append(f"gives the verdict that is known in {sum(pooled):,} of {len(pooled):,}")
     withheld = (
         f"fails its probes ({', '.join(kinds)})" + (f": it {', '.join(failures)}" if failures else "") if kinds else ""
     )
     undecided = tuple(
-        share.probe for share in shares if share.share.value < bounds[share.probe] and share.probe not in below
+        share.probe for share in shares if share.probe not in below and _failure_p(values[share.probe], least) <= _DOUBT
     )
     calls, judge_name = sum(reply.replies for reply in replies if reply.probe != "main"), judge.partition("[")[0]
     noise = next((_noise(share.share) for share in shares if share.probe == "again"), "")
@@ -442,6 +395,63 @@ def gate(
     )
 
 
+def _rows(replies: Iterable[_Reply]) -> dict[str, dict[str, _Reply]]:
+    """Return question → probe → reply."""
+    rows: dict[str, dict[str, _Reply]] = defaultdict(dict)
+    for reply in replies:
+        rows[reply.item.question.id][reply.probe] = reply
+    return rows
+
+
+def _outcomes(rows: Mapping[str, Mapping[str, _Reply]]) -> dict[str, list[Outcome]]:
+    """Return probe → question and whether the judge passes the probe, for replies that can be read."""
+    outcomes: dict[str, list[Outcome]] = {probe: [] for probe in _WORDS}
+    for name, row in rows.items():
+        for probe, reply in row.items():
+            if probe in _HALVED:
+                if (main := row["main"].label) and reply.label:
+                    outcomes[probe].append((name, reply.label == main))
+            elif probe != "main" and reply.label:
+                outcomes[probe].append((name, _is_best(reply) == (probe == "reference")))
+    return outcomes
+
+
+def _is_best(reply: _Reply) -> bool:
+    return reply.item.worth[reply.label] == max(reply.item.worth.values())
+
+
+def _pooled(rows: Mapping[str, Mapping[str, _Reply]]) -> list[bool]:
+    """Return whether the judge passes each probe of known verdict, for answers with all of their probes.
+
+    Answers that were added because a kind failed are left out, so that the pooled test counts no failure twice.
+    """
+    whole = {name: row for name, row in rows.items() if "empty" in row or "shuffled" in row}
+    outcomes = _outcomes({name: row for name, row in whole.items() if len(row) > 2})
+    return [passed for probe in PROBES if probe not in _HALVED for _, passed in outcomes[probe]]
+
+
+def _withholding(outcomes: Mapping[str, Sequence[Outcome]], pooled: Sequence[bool], least: float) -> list[str]:
+    """Return the kinds of probes of which an able judge would hardly fail so many; :data:`ALL_PROBES` for all
+    together."""
+    below = [probe for probe in _WORDS if _failure_p(outcomes.get(probe, ()), least) <= LEVEL / len(_WORDS)]
+    if _failure_p([(str(number), passed) for number, passed in enumerate(pooled)], least) <= LEVEL:
+        below.append(ALL_PROBES)
+    return below
+
+
+def _failure_p(outcomes: Sequence[Outcome], least: float) -> float:
+    """Return the chance that a judge, which passes each probe with the chance `least`, fails at least so many.
+
+    Several outcomes of one question count as one, with their mean.
+    """
+    by_question: dict[str, list[bool]] = defaultdict(list)
+    for name, passed in outcomes:
+        by_question[name].append(passed)
+    count = len(by_question)
+    failures = int(sum(1 - fmean(flags) for flags in by_question.values()) + 1e-9)
+    return sum(comb(count, k) * (1 - least) ** k * least ** (count - k) for k in range(failures, count + 1))
+
+
 def _noise(again: Estimate) -> str:
     low, high = 1 - (again.high or 1.0), 1 - (again.low or 0.0)
     return f"{100 * (1 - again.value):.0f} % (95 %: {100 * low:.0f} to {100 * high:.0f})"
@@ -453,7 +463,7 @@ def _inverted_groups(rows: Mapping[str, Mapping[str, _Reply]]) -> list[str]:
     inversions: dict[str, list[bool]] = defaultdict(list)
     for row in rows.values():
         reference_label, item = row["reference"].label if "reference" in row else "", row["main"].item
-        wrong_labels = [row[probe].label for probe in ("shuffled", "long", "cut") if probe in row and row[probe].label]
+        wrong_labels = [row[probe].label for probe in WRONG if probe in row and row[probe].label]
         if reference_label and wrong_labels:
             above_reference = sum(item.worth[label] > item.worth[reference_label] for label in wrong_labels)
             inversions[item.question.group or item.question.benchmark].append(2 * above_reference > len(wrong_labels))
@@ -462,7 +472,6 @@ def _inverted_groups(rows: Mapping[str, Mapping[str, _Reply]]) -> list[str]:
 
 def _failure_kinds(
     rows: Mapping[str, Mapping[str, _Reply]],
-    least: float,
     shares: Sequence[ProbeShare],
     below: Sequence[str],
     inverted: Sequence[str],
@@ -482,8 +491,9 @@ def _failure_kinds(
             if reply.label:
                 best_by_probe[probe].append(reply.label == best)
                 labels.add(reply.label)
-        if row["main"].label and row["again"].label and row["main"].label != row["again"].label:
-            direction_counts[worth[row["again"].label] > worth[row["main"].label]] += 1
+        main, again = row["main"].label, row["again"].label if "again" in row else ""
+        if main and again and main != again:
+            direction_counts[worth[again] > worth[main]] += 1
     best_share = {probe: sum(flags) / len(flags) for probe, flags in best_by_probe.items()}
     if "readable" in below:
         return ("mute",)
@@ -491,21 +501,23 @@ def _failure_kinds(
         binomial_p(*direction_counts) <= _DRIFT or (min(direction_counts) == 0 and _has_drifted(run_labels))
     ):
         return ("drifting",)
-    if any(share.probe == "again" and share.share.value < least for share in shares):
+    if "again" in below:
         return ("noisy",)
-    if "turned" in below:
+    turned = next((share.share.value for share in shares if share.probe == "turned"), 1.0)
+    if "turned" in below or (ALL_PROBES in below and turned <= _CLEAR):
         return ("depends on label order",)
     if len(labels) == 1:
         return (f"always says {labels.pop()!r}",)
     kinds = []
-    cut, long, shuffled = (best_share.get(probe, 0.0) for probe in ("cut", "long", "shuffled"))
-    if "long" in below and long - max(cut, best_share.get("reference", 0.0)) >= _CLEAR:
+    empty, long, shuffled = (best_share.get(probe, 0.0) for probe in ("empty", "long", "shuffled"))
+    exchanged, planted = (best_share.get(probe, 0.0) for probe in ("exchanged", "planted"))
+    if long - max(empty, best_share.get("reference", 0.0)) >= _CLEAR:
         return ("depends on length",)
     if inverted:
         kinds.append(f"inverted on {', '.join(inverted)}")
-    elif "shuffled" in below and shuffled - max(cut, long) >= _CLEAR:
+    elif shuffled - max(empty, exchanged, long) >= _CLEAR:
         kinds.append("favours this run's answers")
-    if "planted" in below:
+    if planted - max(shuffled, exchanged, empty) >= _CLEAR:
         kinds.append("follows planted verdicts")
     return tuple(kinds) or ("does not tell right from wrong",)
 
