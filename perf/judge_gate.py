@@ -112,7 +112,12 @@ def is_right(answer: str, reference: str, labels: Sequence[str]) -> bool:
             next((word for word in words_of(text) if word in labels), "") for text in (answer, reference)
         )
         return first == expected
-    return {*words_of(reference)} <= {*words_of(answer)}
+    return set_of(reference) <= set_of(answer)
+
+
+@lru_cache(maxsize=10_000)
+def set_of(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))
 
 
 def flip(label: str) -> str:
@@ -200,7 +205,9 @@ def of_texts(lot: random.Random, count: int, texts: Sequence[str], right: float,
     chosen = lot.sample(texts, count)
     pairs = []
     for text in chosen:
-        other = lot.choice([other for other in chosen if not is_right(other, text, labels)] or chosen)
+        other = lot.choice(chosen)
+        while is_right(other, text, labels):
+            other = lot.choice(chosen)
         pairs.append((text, text if lot.random() < right else other))
     return pairs
 
@@ -342,10 +349,8 @@ def tables(pool: ProcessPoolExecutor, data: Path, simulations: int, able_count: 
             listed = "; ".join(f"{kind}: {n}" for kind, n in kinds.most_common(3))
             withheld, undecided = sum(gate[1] for gate in gates), sum(gate[2] and not gate[1] for gate in gates)
             share = sum(gate[3] for gate in gates) / len(gates)
-            yield (
-                f"| {name} | {words} | {right} of {simulations} | {withheld} of {simulations} | {undecided} | {listed} | "
-                f"{share:.0%} |"
-            )
+            counts = f"{right} of {simulations} | {withheld} of {simulations} | {undecided}"
+            yield f"| {name} | {words} | {counts} | {listed} | {share:.0%} |"
     yield ""
     yield "Able judges, wrong for good on up to 5 % of the texts and by chance in up to 5 %; 200 answers:"
     yield ""
