@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import AttemptKey, Store
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
@@ -85,11 +87,13 @@ def comparison_basis(
     common: bool,
     answered: bool = False,
     shared_scorers: bool = False,
+    loaded: Mapping[str, tuple[list[Attempt], list[Score]]] | None = None,
 ) -> ComparisonSet:
     """Return what these runs can be compared on.
 
     With `common` or `answered` that is the questions that all of them have answered. With `shared_scorers` only the
-    scorers that some runs lack are left out.
+    scorers that some runs lack are left out. `loaded` has the attempts and the scores of each run by its id; by default
+    all are loaded.
 
     Raises:
         UserError: there are no runs; a run is given twice; questions, epochs or scorers differ and `common` is not
@@ -102,7 +106,7 @@ def comparison_basis(
         raise UserError(f"The run {repeated_ids[0]} is given twice; give each run once.")
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
-    summaries = {run.id: store.summaries(run) for run in runs}
+    summaries = {run.id: loaded[run.id][0] if loaded else store.summaries(run) for run in runs}
     if common or answered:
         questions = _answered(questions, epochs, summaries, notes)
     ids = {question.id for question in questions}
@@ -112,7 +116,7 @@ def comparison_basis(
             attempt for attempt in summaries[run.id] if attempt.question_id in ids and attempt.epoch < epochs
         ]
         by_scorer: dict[str, list[Score]] = defaultdict(list)
-        for score in store.scores(run):
+        for score in loaded[run.id][1] if loaded else store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
                 by_scorer[score.scorer].append(score)
         scores[run.id] = by_scorer
@@ -149,6 +153,15 @@ def comparison_basis(
         },
         notes=tuple(notes),
     )
+
+
+def scorers_with_figures(store: Store, run: Run) -> list[str]:
+    """Return the scorers that have something to show for a run: a value, or the failures of a judge."""
+    table = schema.scores
+    query = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
+    with store.engine.connect() as connection:
+        counts = connection.execute(query.group_by(table.c.scorer)).all()
+    return [name for name, values in counts if values or described(name).needs_judge]
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:

@@ -12,13 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
+from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -62,39 +62,20 @@ _UNJUDGED = LedgerLine()
 _ALIAS = re.compile(r"[\[,]alias=stand-in[,\]]")
 
 
-class RunTotals(Struct, frozen=True, kw_only=True):
-    """Totals of a run other than its scores."""
+class AttemptSums(Struct, frozen=True, kw_only=True):
+    """Sums over attempts of a run, in comparisons and in lists of runs. A sum with an unknown part is ``None``."""
 
-    run: str
-    agent: str
-    origin: str
-    models: dict[str, str]
-    corpus: str = ""
-    """Versions of the searched corpora, joined by ``+``; empty if nothing was searched or the versions are unknown."""
-    retriever: str = ""
-    questions: int
-    epochs: int
-    statuses: dict[str, int]
+    statuses: Mapping[str, int]
     """Attempts by status; `not_run` counts those that are still missing."""
-    usage: Usage | None
+    usage: Usage | None = None
     """Tokens of all calls; ``None`` if the usage of some call is unknown."""
-    cost_paid: float | None
+    cost_paid: float | None = None
     """Dollars actually spent."""
-    cost_uncached: float | None
+    cost_uncached: float | None = None
     """Dollars that the run would have cost with an empty journal."""
-    seconds: float | None
+    seconds: float | None = None
     """Mean wall-clock seconds of an attempt."""
-    model_calls: int
-    answered_by: dict[str, dict[str, int]] = {}
-    """Requested model → name given in replies → number of calls."""
-    name: str = ""
-    """Name of the run in tables; if empty, the agent's text is shown."""
-    no_model: NoModel = ""
-    """Substitute that answered in place of a language model; empty if none is known."""
-    judging_calls: int = 0
-    """Calls of the judges of the answers; not included in any other field."""
-    cost_judging: float | None = 0.0
-    """Dollars actually paid for judging; ``None`` if some cost is unknown."""
+    model_calls: int = 0
     searches: int = 0
     """Number of searches; not included in any other field."""
     tool_calls: int = 0
@@ -106,8 +87,32 @@ class RunTotals(Struct, frozen=True, kw_only=True):
 
     @property
     def made(self) -> int:
-        """Attempts that were made."""
+        """Attempts that have been made, whatever their outcome."""
         return sum(count for status, count in self.statuses.items() if status != "not_run")
+
+
+class RunTotals(AttemptSums, frozen=True, kw_only=True):
+    """Totals of a run other than its scores."""
+
+    run: str
+    agent: str
+    origin: str
+    models: dict[str, str]
+    corpus: str = ""
+    """Versions of the searched corpora, joined by ``+``; empty if nothing was searched or the versions are unknown."""
+    retriever: str = ""
+    questions: int
+    epochs: int
+    answered_by: dict[str, dict[str, int]] = {}
+    """Requested model → name given in replies → number of calls."""
+    name: str = ""
+    """Name of the run in tables; if empty, the agent's text is shown."""
+    no_model: NoModel = ""
+    """Substitute that answered in place of a language model; empty if none is known."""
+    judging_calls: int = 0
+    """Calls of the judges of the answers; not included in any other field."""
+    cost_judging: float | None = 0.0
+    """Dollars actually paid for judging; ``None`` if some cost is unknown."""
 
     @property
     def left_out(self) -> bool:
@@ -287,14 +292,8 @@ def compare(
 
 
 def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name: str, judging: LedgerLine) -> RunTotals:
-    summaries = basis.summaries[run.id]
-    statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
-    missing = len(basis.questions) * basis.epochs - len(summaries)
-    if missing:
-        statuses["not_run"] += missing
-    attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
-    usages = [attempt.usage for attempt in attempts]
     return RunTotals(
+        **attempt_sums(run, basis.summaries[run.id], len(basis.questions) * basis.epochs),
         run=run.id,
         agent=run.agent,
         origin=run.origin,
@@ -303,18 +302,29 @@ def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name:
         retriever=str(run.identity.get("retriever") or ""),
         questions=len(basis.questions),
         epochs=basis.epochs,
-        statuses=dict(statuses),
-        usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        cost_paid=_sum([attempt.cost_paid for attempt in attempts]),
-        cost_uncached=_sum([attempt.cost_uncached for attempt in attempts]),
-        seconds=fmean(attempt.seconds for attempt in attempts) if attempts and run.timed else None,
         answered_by={model: dict(names) for model, names in replies_by_model.items()},
-        **{name: sum(getattr(attempt, name) for attempt in attempts) for name in COUNTED},
         name=name,
         no_model=no_model(run),
         judging_calls=judging.model_calls,
         cost_judging=judging.cost_paid,
     )
+
+
+def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[str, Any]:
+    """Return the fields of :class:`AttemptSums` for some attempts of a run, of so many that are planned."""
+    statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
+    if planned > len(summaries):
+        statuses["not_run"] += planned - len(summaries)
+    attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
+    usages = [attempt.usage for attempt in attempts]
+    return {
+        "statuses": dict(statuses),
+        "usage": None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
+        "cost_paid": _sum([attempt.cost_paid for attempt in attempts]),
+        "cost_uncached": _sum([attempt.cost_uncached for attempt in attempts]),
+        "seconds": fmean(attempt.seconds for attempt in attempts) if attempts and run.timed else None,
+        **{name: sum(getattr(attempt, name) for attempt in attempts) for name in COUNTED},
+    }
 
 
 def no_model(run: Run) -> NoModel:

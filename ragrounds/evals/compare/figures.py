@@ -113,6 +113,8 @@ def figure(
     seed: int,
     scorer: ScorerRecord | None = None,
     epochs: int = 1,
+    *,
+    resamples: int = RESAMPLES,
 ) -> Figure:
     """Return the figure of one run: by default the unweighted mean over the questions' datasets.
 
@@ -123,9 +125,10 @@ def figure(
         seed: seed of the bootstrap.
         scorer: scorer, which says how scores aggregate and which are best; by default scores are shares and 1 is best.
         epochs: number of epochs that each score is a mean over.
+        resamples: number of resamples of the bootstrap; 0 for no interval.
     """
     if scorer is not None and scorer.ratio:
-        return _ratio_figure(questions, values, seed, scorer)
+        return _ratio_figure(questions, values, seed, scorer, resamples)
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
@@ -139,8 +142,9 @@ def figure(
     best = _best_values(scored, unsettled, scorer)
     binary = set(numbers) <= {0.0, 1.0}  # scores that are not right-or-wrong have no p(1-p)
     estimate = stratified_mean(
-        numbers, strata, clusters, attempts=outcomes_in(scorer, epochs), bounded=_has_bounded_scores(scorer), seed=seed
-    )
+        numbers, strata, clusters,
+        attempts=outcomes_in(scorer, epochs), bounded=_has_bounded_scores(scorer), resamples=resamples, seed=seed,
+    )  # fmt: skip
     errors = [binomial_error(means[name], len(indices)) for name, indices in indices_by_stratum.items()]
     return Figure(
         value=_shown(estimate.value, scorer),
@@ -281,7 +285,9 @@ def paired(
     )
 
 
-def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scorer: ScorerRecord) -> Figure:
+def _ratio_figure(
+    questions: Sequence[Question], values: Values, seed: int, scorer: ScorerRecord, resamples: int
+) -> Figure:
     """Return the :func:`figure` of a ratio of sums, unweighted over datasets, the mean over epochs.
 
     Scores are not right or wrong, so there is no standard error.
@@ -292,7 +298,7 @@ def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scor
     if not scored:
         return Figure(n=0, missing=missing)
     parts = [known_values.parts[question.id] for question in scored]
-    estimate = ratio_estimate([parts], [1.0], scored, seed)
+    estimate = ratio_estimate([parts], [1.0], scored, seed, resamples=resamples)
     everything = [replace(question, benchmark="", cluster="") for question in scored]
     pooled = ratio_estimate([parts], [1.0], everything, seed, resamples=0)
     best_case = ratio_estimate(

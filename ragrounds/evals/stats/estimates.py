@@ -74,7 +74,7 @@ def combined_mean(
         attempts: number of epochs that each value is a mean over.
         bounded: True if values are between 0 (wrong) and 1 (right) by nature; costs are not.
         weights: weights of the strata in the order of their first questions; by default 1 / number of strata.
-        resamples: number of resamples, if the bootstrap is used.
+        resamples: number of resamples, if the bootstrap is used; 0 for no interval.
         level: coverage of the interval.
         seed: equal seeds give equal intervals.
 
@@ -88,6 +88,8 @@ def combined_mean(
     stratum_weights = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=np.float64)
     sizes = np.bincount(stratum, minlength=count)
     value = constant + float(stratum_weights @ (np.bincount(stratum, numbers, count) / sizes))
+    if not resamples:
+        return Estimate(value=value, n=len(numbers), low=None, high=None, level=level, method="too few")
     if bounded and _right_or_wrong(table, attempts):
         outcomes, lowest, highest, scale = _outcomes(table, scaled)
         squares = _squares(outcomes, lowest, highest, attempts)

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
-import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,11 +19,11 @@ from ragrounds.base.records import Question, Run
 from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
+from ragrounds.evals.compare.comparability import scorers_with_figures
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
 from ragrounds.evals.compare.stopped_runs import early_stops
-from ragrounds.evals.scorers import described, headline_of
-from ragrounds.evals.store import schema
+from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.store import Store
 
 
@@ -113,7 +112,7 @@ def rank(
             not_started.append(run.id)
             continue
         stop = early_stops(store, [run]).get(run.id)
-        headlines = headline_of(questions[run.questions], _scorers(store, run))
+        headlines = headline_of(questions[run.questions], scorers_with_figures(store, run))
         key = _Key(
             run.questions,
             run.epochs,
@@ -222,12 +221,3 @@ def _digest(key: _Key) -> str:
 
 def _has_attempts(store: Store, run: Run) -> bool:
     return any(status != "not_run" for status in store.done(run).values())
-
-
-def _scorers(store: Store, run: Run) -> list[str]:
-    """Return the scorers that have values for a run; a computed scorer without a single value has nothing to show."""
-    table = schema.scores
-    query = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
-    with store.engine.connect() as connection:
-        counts = connection.execute(query.group_by(table.c.scorer)).all()
-    return [name for name, values in counts if values or described(name).needs_judge]
