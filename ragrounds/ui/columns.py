@@ -5,7 +5,7 @@ Tables of text (terminal, Markdown, LaTeX, HTML), CSV, and pandas frames are all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -50,6 +50,8 @@ class Column(Struct, frozen=True):
     """Width in terminal columns below which the words are not folded."""
     spare: int = 0
     """Order in which columns are left out of a table that is too wide, the highest first; never if 0."""
+    listed: int = 0
+    """The same order (`spare`) in lists of runs; 0 if these do not have the column."""
     heading: str = ""
     """Heading in tables of text."""
     least_where: str = ""
@@ -102,6 +104,15 @@ def words(name: str, value: Callable[[Any], object] | str = "", **more: Any) -> 
     return Column(name, value, right=False, **more)
 
 
+def visible_columns(columns: Iterable[Column | None], rows: Collection[Any]) -> list[Column]:
+    """Return the columns that a table of these rows has: those without a `where`, or with it in some row."""
+    return [
+        column
+        for column in columns
+        if column is not None and (not column.where or any(getattr(row, column.where) for row in rows))
+    ]
+
+
 def table_of(key: str, rows: Iterable[Any], columns: Iterable[Column | None], **about: Any) -> TextTable:
     """Render rows as a table of text.
 
@@ -112,11 +123,7 @@ def table_of(key: str, rows: Iterable[Any], columns: Iterable[Column | None], **
         about: further fields of the :class:`TextTable`.
     """
     table_rows = list(rows)
-    visible = [
-        column
-        for column in columns
-        if column is not None and (not column.where or any(getattr(row, column.where) for row in table_rows))
-    ]
+    visible = visible_columns(columns, table_rows)
     cells = tuple(tuple(column.cell(row) for column in visible) for row in table_rows)
     return TextTable(
         key=key,

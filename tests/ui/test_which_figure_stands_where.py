@@ -14,12 +14,14 @@ import pytest
 from ragrounds.base.records import Attempt, Gold, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.compare.overview import run_overviews
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.hops import hops_of
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.extensions.publishing import index_page as index_page_module
 from ragrounds.extensions.publishing.board import Board, BoardRanking
 from ragrounds.extensions.publishing.index_page import index_page
 from ragrounds.extensions.publishing.leaderboard import rank
@@ -28,16 +30,21 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.report.page import report_page
+from ragrounds.ui.tables import one_screen, run_tables
+from ragrounds.ui.tables.comparison_columns import LISTED, TOTALS
 from ragrounds.ui.tables.comparison_tables import comparison_tables, interval
 from ragrounds.ui.tables.comparison_words import verdict_lines
 from ragrounds.ui.tables.one_screen import summary_table
+from ragrounds.ui.tables.run_tables import runs_table
 from ragrounds.ui.tables.table_layout import TextTable
 from ragrounds.ui.text import dollars, duration, percent, tokens
+from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_heading, hop_line
 from tests.compare.making import add_run, questions
 from tests.store.test_causes import model, passage, search
 from tests.ui.drawn import drawn_lines
 from tests.ui.report.figures import figures, sheets, shows
+from tests.ui.trace.seeing import screen, settle
 
 LARGE, SMALL = 23, 14
 ASKED = [*questions(LARGE, "x/large"), *questions(SMALL, "x/small")]
@@ -73,15 +80,19 @@ def made(name: str) -> list[tuple[Attempt, list[Score]]]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory):
     with Store(tmp_path_factory.mktemp("figures")) as opened:
-        for place, name in enumerate(RIGHT):
-            run = Run(
-                id=f"{name}-run", agent=name, benchmark="x", questions=content_version(ASKED, GOLDS), count=len(ASKED),
-                epochs=1, fingerprint=name, identity={"models": {"model": f"test:{name}"}}, created=86400.0 * place,
-            )  # fmt: skip
-            opened.add_run(run, ASKED, GOLDS)
-            ended = made(name)
-            opened.add_attempts(run, [one for one, _ in ended], [score for _, scores in ended for score in scores])
+        add_runs(opened)
         yield opened
+
+
+def add_runs(store: Store) -> None:
+    for place, name in enumerate(RIGHT):
+        run = Run(
+            id=f"{name}-run", agent=name, benchmark="x", questions=content_version(ASKED, GOLDS), count=len(ASKED),
+            epochs=1, fingerprint=name, identity={"models": {"model": f"test:{name}"}}, created=86400.0 * place,
+        )  # fmt: skip
+        store.add_run(run, ASKED, GOLDS)
+        ended = made(name)
+        store.add_attempts(run, [one for one, _ in ended], [score for _, scores in ended for score in scores])
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +159,38 @@ def test_on_the_first_screen(compared: Comparison) -> None:
         price = dollars(100 * (0.0137 * place + 0.0002))
         assert (row["robust"], row["$/100"], row["time"]) == (figures["average"], price, figures["time"])
         assert row["tokens"] == tokens(227 * place + 3)
+
+
+async def test_a_listed_column_is_in_every_list(
+    store: Store, compared: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of `comparison_columns` is all that a column of every list needs."""
+    added = next(column for column in TOTALS if column.name == "model_calls")
+    for module in (one_screen, run_tables):
+        monkeypatch.setattr(module, "LISTED", [*LISTED, msgspec.structs.replace(added, spare=9)])
+    monkeypatch.setattr(index_page_module, "_TOTALS", [added])
+    expected = {name: by_hand(name)["model calls"] for name in RIGHT}
+    table = summary_table(compared, [compared.tables[0]], {f"{name}-run": name for name in RIGHT})
+    listed = runs_table(run_overviews(store, store.runs(), {}), 0.0)
+    assert {name: row["model calls"] for name, row in rows_of(table).items()} == expected
+    assert {name: row["model calls"] for name, row in rows_of(listed).items()} == expected
+    page = "".join(report_page(store, [store.run(row.run) for row in compared.rows], compared))
+    (ranking,) = rank(store, store.runs()).rankings
+    board = Board(title="t", made=0.0, mode="none", rankings=(
+        BoardRanking(ranking=ranking, page="a.html", attempts={}, free=frozenset()),), studies=())  # fmt: skip
+    for html in (page, "".join(index_page(board))):
+        sheet = sheets(html)[0]
+        at = sheet.heads.index("model calls")
+        assert set(expected.values()) <= {row[at] for row in sheet.rows}
+    with Store(tmp_path) as own:  # the screen scores answers again
+        add_runs(own)
+        app = TraceApp(own)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot)
+            lines = [line.rstrip("│ ") for line in screen(app).splitlines()]
+            assert any(line.endswith(" model calls") for line in lines)
+            for name, text in expected.items():
+                assert any(f" {name} " in line and line.endswith(f" {text}") for line in lines), lines
 
 
 def test_in_pairs(compared: Comparison) -> None:

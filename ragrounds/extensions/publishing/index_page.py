@@ -17,19 +17,20 @@ from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStud
 from ragrounds.extensions.publishing.leaderboard import Ranking
 from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.columns import Column, table_of, visible_columns, words
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.assets import asset, page_script
 from ragrounds.ui.report.page import head, page_style
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure
+from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.comparison_warnings import average_heading
 from ragrounds.ui.tables.comparison_words import lack_lines
 from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
 from ragrounds.ui.tables.one_screen import conclusion_lines
-from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
+from ragrounds.ui.text import UNKNOWN, in_scale, number_of
 from ragrounds.ui.theme import theme_style
 
 _HYPHEN = "\u2011"
@@ -126,7 +127,7 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
         words("place", place_text) if ranking.places else None,
         *_score_columns(ranking.comparison),
         words("model", lambda row: ", ".join(models[row.run]) or UNKNOWN),
-        *_COSTS,
+        *_TOTALS,
         words("date", lambda row: dates[row.run]),
         words("attempts", lambda row: "incomplete" if row.run in incomplete else "all") if incomplete else None,
     )
@@ -138,7 +139,8 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
     return html_table(table_of("ranking", (totals[run.id] for run in ranking.runs), columns, title=title), links)
 
 
-_COSTS = Column("paid", "cost_paid", dollars), Column("full price", "cost_uncached", dollars)
+# Times of different machines cannot be compared.
+_TOTALS = [column for column in LISTED if column.name != "seconds"]
 
 
 def _score_columns(comparison: Comparison) -> Iterator[Column]:
@@ -155,7 +157,7 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
 
 def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
     """Return the cells of each run's figures, and of its costs, in a ranking's table, by run id."""
-    parts = list(_score_columns(comparison)), _COSTS
+    parts = list(_score_columns(comparison)), visible_columns(_TOTALS, comparison.rows)
     cells = {row.run: [[text(column.cell(row)) for column in part] for part in parts] for row in comparison.rows}
     return {
         run: ("".join(map(_CELL.format, figures)), "".join(map(_CELL.format, costs)))

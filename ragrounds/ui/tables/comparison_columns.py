@@ -1,9 +1,13 @@
-"""The columns of a comparison that describe a run and no scorer: in tables of text, in CSV and in frames.
+"""Columns that describe a run without its scores: in tables of text, on screens, in CSV and in frames.
 
-A figure of :class:`ragrounds.evals.compare.comparison.RunTotals` is shown everywhere once it has a line here.
+A figure of :class:`ragrounds.evals.compare.comparison.AttemptSums` is in the tables of `compare --full`, in CSV and in
+frames once it has a line here; with `listed` also on the first screen of `compare` (Table 1 of a report), in `runs ls`,
+on the home screen and in leaderboards.
 """
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from ragrounds.ui.columns import Column
 from ragrounds.ui.text import dollars, duration, tokens
@@ -29,12 +33,12 @@ TOTALS = (
         csv="output tokens", type="whole", words="Tokens that models wrote.", unit="tokens",
     ),
     Column(
-        "cost_paid", text=dollars, heading="paid", csv="cost_paid", type="real", unit="US dollars",
+        "cost_paid", text=dollars, heading="paid", csv="cost_paid", type="real", unit="US dollars", listed=3,
         least_where="unanswered", words="What was really paid: cached calls cost nothing.",
     ),
     Column(
         "cost_uncached", text=dollars, heading="full price", csv="cost_uncached", type="real", unit="US dollars",
-        least_where="unanswered",
+        listed=8, least_where="unanswered",
         words="What the same costs without cached calls.",
     ),
     Column(
@@ -42,8 +46,10 @@ TOTALS = (
         words="What was paid for judges of its answers; it is in no other column.", unit="US dollars",
     ),
     Column(
-        "seconds", text=duration, heading="time", csv="seconds a question", type="real",
+        "seconds", text=duration, heading="time", csv="seconds a question", type="real", listed=9,
         words="Mean time of an attempt.", unit="seconds",
     ),
 )  # fmt: skip
 """Columns in the order of tables of text. In frames a new column is added at the end."""
+LISTED = tuple(replace(column, spare=column.listed) for column in TOTALS if column.listed)
+"""Columns of lists of runs."""

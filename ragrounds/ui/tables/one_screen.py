@@ -5,7 +5,7 @@ Every test and table is behind ``--full``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES
-from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
@@ -23,12 +23,12 @@ from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
+from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import listed, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     difference_text,
     dollars,
-    duration,
     ends,
     figure_text,
     in_scale,
@@ -56,19 +56,6 @@ class RunCost(Struct, frozen=True):
     """Dollars per 100 questions at full price."""
     tokens: float | None
     """Tokens per question."""
-
-
-class _Line(Struct, frozen=True):
-    """Run as a line of the screen."""
-
-    totals: RunTotals
-    figures: RunFigures | None
-    """Figures by the first headline."""
-    cost: RunCost
-    against: PairedFigure | None
-    """Difference to the reference run."""
-    mark: str
-    """▲ or ▼ if the difference is significant."""
 
 
 def print_one_screen(
@@ -155,82 +142,55 @@ def summary_table(
         names: run id → name of the run.
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
     """
-    lines = list(_run_lines(comparison, tables))
-    is_single = len(lines) == 1
+    first, rows = next(iter(tables), None), _best_first(comparison, tables)
     short = {run: one_line(name, _NAME_WIDTH) for run, name in names.items()}
     if len(set(short.values())) < len(short):  # the names differ only after the cut
         short = dict(names)
-    first = tables[0] if tables else None
-    figures_by_scorer = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables[1:]}
+    figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables}
     reference = _reference_run(first) if first and first.pairs else ""
 
-    def value(line: _Line) -> str:
-        return in_scale(line.figures.overall.value, first.unit) if line.figures and first else ""
+    def score(table: ScorerTable) -> Column:
+        """Return the column of a headline's figures."""
+        return Column(_heading(table), lambda row: in_scale(figures[table.scorer][row.run].value, table.unit))
 
-    def other(table: ScorerTable) -> Column:
-        """Return the column of another headline."""
-        return Column(
-            _heading(table), lambda line: in_scale(figures_by_scorer[table.scorer][line.totals.run].value, table.unit)
-        )
+    def interval(table: ScorerTable) -> Column:
+        """Return the column of a headline's intervals."""
 
-    def differs(text_of: object) -> bool:
-        return is_single or len({str(text_of(line)) for line in lines}) > 1  # type: ignore[operator]
+        def cell(row: RunTotals) -> str:
+            """Return the ends of the interval; empty if there is no figure."""
+            figure = figures[table.scorer][row.run]
+            return "" if figure.value is None else ends(figure.low, figure.high, table.unit, 0)
 
-    def interval(line: _Line) -> str:
-        overall = line.figures.overall if line.figures else None
-        return (
-            ""
-            if overall is None or overall.value is None or not first
-            else ends(overall.low, overall.high, first.unit, 0)
-        )
+        return Column("95 %", cell)
 
-    def difference(line: _Line) -> str:
-        points = line.against.difference if line.against else None
-        return "" if points is None or not first else line.mark + difference_text(points, first.unit, 1)
+    def differing(columns: Iterable[Column]) -> list[Column]:
+        """Return the columns whose values differ; all for a single run."""
+        return [column for column in columns if len(rows) == 1 or len({column.cell(row) for row in rows}) > 1]
 
-    def difference_ends(line: _Line) -> str:
-        tests = line.against
-        known_tests = tests if tests is not None and tests.difference is not None else None
-        return ends(known_tests.low, known_tests.high, first.unit, 0, signed=True) if known_tests and first else ""
-
-    def price(line: _Line) -> str:
-        return dollars(line.cost.dollars)
-
-    def used(line: _Line) -> str:
-        return tokens(line.cost.tokens)
-
-    def time(line: _Line) -> str:
-        return duration(line.totals.seconds)
-
-    def question_count(line: _Line) -> str:
-        return f"{line.figures.overall.n:,}" if line.figures else ""
-
-    columns = (
-        words("agent", lambda line: short[line.totals.run], unfolded=True),
-        Column(_heading(first), value) if first else None,
-        Column("95 %", interval) if first else None,
-        *map(other, tables[1:]),
-        Column("diff.", difference) if reference else None,
-        Column("95 % ", difference_ends) if reference else None,
-        Column("n", question_count) if first and not is_single and differs(question_count) else None,
-        Column(f"$/{_PRICED_QUESTIONS}", price) if differs(price) else None,
-        Column("tokens", used, spare=1) if differs(used) else None,
-        Column("time", time, spare=2) if differs(time) else None,
-    )
+    columns = [
+        words("agent", lambda row: short[row.run], unfolded=True),
+        *([score(first), interval(first)] if first else []),
+        *map(score, tables[1:]),
+        *(_difference_columns(first, reference) if first and reference else ()),
+    ]
+    if first and len(rows) > 1:
+        scorer = first.scorer
+        columns += differing([Column("n", lambda row: figures[scorer][row.run].n)])
+    columns += differing(cost_columns(run_costs(comparison, tables)))
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
         title += f" ({', '.join(f'{count:,} {scorer}' for scorer, count in counts.items())})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in tables)
-    table = table_of("summary", lines, columns, title=f"{title} · percent" if percents else title)
-    rows = list[tuple[str, ...]]()
-    for line, row in zip(lines, table.rows, strict=True):
-        rows.append(row)
-        if published := printed.get(line.totals.run):
+    table = table_of("summary", rows, columns, title=f"{title} · percent" if percents else title)
+    lines = list[tuple[str, ...]]()
+    for row, line in zip(rows, table.rows, strict=True):
+        lines.append(line)
+        if published := printed.get(row.run):
             cells = safe(f"  published ({published.source}: {published.row})"), figure_text(published.value, ".2f")
-            rows.append((*cells, *("",) * (len(row) - len(cells))))
-    return replace(table, rows=tuple(rows))
+            lines.append((*cells, *("",) * (len(line) - len(cells))))
+    return replace(table, rows=tuple(lines))
 
 
 def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> TextTable:
@@ -256,32 +216,43 @@ def _heading(table: ScorerTable) -> str:
     return f"{heading} ↓" if table.direction == "lower" else heading
 
 
-def _run_lines(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[_Line]:
-    """Yield the runs, the best first."""
-    first = tables[0] if tables else None
-    figures = {line.run: line for line in first.lines} if first else {}
-    costs = run_costs(comparison, tables)
-    reference = _reference_run(first) if first and first.pairs else ""
-    significant = conclusions(first) if first else ()
-    down = first is not None and first.direction == "lower"
+def _best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[RunTotals]:
+    """Return the runs, the best by the first headline first; runs without a figure last."""
+    first = next(iter(tables), None)
+    values = {line.run: line.overall.value for line in first.lines} if first else {}
+    sign = 1 if first and first.direction == "lower" else -1
 
     def rank(row: RunTotals) -> tuple[bool, float]:
-        line = figures.get(row.run)
-        value = line.overall.value if line else None
-        return value is None, 0.0 if value is None else value if down else -value
+        value = values.get(row.run)
+        return value is None, 0.0 if value is None else sign * value
 
-    for row in sorted(comparison.rows, key=rank):
-        against = _difference_to(first, reference, row.run) if first and row.run != reference else None
-        better = next(
-            (
-                conclusion.better
-                for conclusion in significant
-                if {conclusion.better, conclusion.worse} == {row.run, reference}
-            ),
-            "",
-        )
-        mark = "" if not better else "▲" if (better == row.run) != down else "▼"
-        yield _Line(row, figures.get(row.run), costs[row.run], against, mark)
+    return sorted(comparison.rows, key=rank)
+
+
+def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Column]:
+    """Return the columns of the difference to the reference run, with ▲ or ▼ if it is significant, and of its
+    interval."""
+    better_runs = {frozenset((entry.better, entry.worse)): entry.better for entry in conclusions(table)}
+    differences = {
+        pair.first if pair.second == reference else pair.second: pair.tests
+        if pair.first == reference
+        else _swap_sides(pair.tests)
+        for pair in table.pairs
+        if reference in (pair.first, pair.second) and pair.tests.difference is not None
+    }
+
+    def difference(row: RunTotals) -> str:
+        if (tests := differences.get(row.run)) is None or tests.difference is None:
+            return ""
+        better = better_runs.get(frozenset((row.run, reference)))
+        mark = "" if better is None else "▲" if (better == row.run) != (table.direction == "lower") else "▼"
+        return mark + difference_text(tests.difference, table.unit, 1)
+
+    def interval(row: RunTotals) -> str:
+        tests = differences.get(row.run)
+        return "" if tests is None else ends(tests.low, tests.high, table.unit, 0, signed=True)
+
+    return Column("diff.", difference), Column("95 % ", interval)
 
 
 def _reference_run(table: ScorerTable) -> str:
@@ -294,14 +265,6 @@ def _reference_run(table: ScorerTable) -> str:
         return common.pop()
     scorer_finding = finding(table)
     return scorer_finding.best.run if scorer_finding else ""
-
-
-def _difference_to(table: ScorerTable, whom: str, run: str) -> PairedFigure | None:
-    for pair in table.pairs:
-        if {pair.first, pair.second} == {run, whom}:
-            tests = pair.tests
-            return tests if pair.second == run else _swap_sides(tests)
-    return None
 
 
 def _swap_sides(tests: PairedFigure) -> PairedFigure:
@@ -332,6 +295,21 @@ def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str
             None if per_question is None else _PRICED_QUESTIONS * per_question, tokens_per_question
         )
     return costs
+
+
+def cost_columns(costs: Mapping[str, RunCost]) -> tuple[Column, ...]:
+    """Return the columns of runs on the same questions that are not about scores.
+
+    They are those of lists of runs, with the price and the tokens of a question in place of what whole runs cost.
+
+    Args:
+        costs: run id → cost of the run, by :func:`run_costs`.
+    """
+    return (
+        Column(f"$/{_PRICED_QUESTIONS}", lambda row: costs[row.run].dollars, dollars),
+        Column("tokens", lambda row: costs[row.run].tokens, tokens, spare=1),
+        *(column for column in LISTED if column.unit != "US dollars"),
+    )
 
 
 def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ragrounds.evals.store.reads import RunDifference
 from ragrounds.ui.agent_names import corpora_apart
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import alone_words
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
@@ -54,9 +55,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             Column(safe(scored), score),
             Column("done", _progress_text),
             Column("failed", spare=0 if any(overview.failed for overview in runs) else 5),
-            Column("paid", "cost_paid", dollars, spare=3),
-            Column("full price", "cost_uncached", dollars, spare=8),
-            Column("time", "seconds", duration, spare=9),
+            *LISTED,
             Column("age", lambda overview: age(max(0.0, now - overview.run.created))),
         ),
     )

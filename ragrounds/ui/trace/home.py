@@ -7,7 +7,7 @@ with their figures so far, which are read again after every change of the store.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -26,11 +26,12 @@ from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.columns import Column, visible_columns
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import RunCost, prices, run_costs
-from ragrounds.ui.text import age, dollars, duration, ends, in_scale, number_of, one_line, tokens
+from ragrounds.ui.tables.one_screen import RunCost, cost_columns, prices, run_costs
+from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
@@ -39,8 +40,12 @@ from ragrounds.ui.trace.widgets import Rows
 
 _PATIENCE = 5
 """Pause between two readings, at least, in multiples of the time that the last one took."""
-_FIGURES = (("score", 9), ("95 %", 9), ("$/100", 8), ("tokens", 8), ("time", 8))
-"""Columns at the right: heading, cells. The last two are shown only on a wide screen."""
+_SCORE = (("score", 9), ("95 %", 9))
+"""First columns at the right: heading, cells. Those of costs follow."""
+_COST = 8
+"""Minimal cells of a column of costs."""
+_WIDE = 100
+"""Cells of a screen from which it has all columns of costs."""
 _NAME = 34
 """Maximal cells of an agent's name."""
 
@@ -195,10 +200,9 @@ class HomeScreen(Screen[int | None]):
         self.lines = []
         for group in self.groups:
             self.lines.append((group, None))
-            visible_runs = (
-                [] if group.folded else sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
-            )
-            self.lines += [(group, run) for run in visible_runs]
+            if not group.folded:
+                best_first = sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
+                self.lines += [(group, run) for run in best_first]
         lines = [(id(group), run.id if run else "") for group, run in self.lines]
         before = (id(current[0]), current[1].id if current[1] else "") if current else None
         row = lines.index(before) if before in lines else 0
@@ -209,18 +213,18 @@ class HomeScreen(Screen[int | None]):
         """Return a run's score with its interval; for an unfinished run the score so far, without interval."""
         overview, table = self.overviews.get(run.id), group.table
         line = next((line for line in table.lines if line.run == run.id), None) if table else None
-        if line is None or (overview is not None and overview.so_far):
+        if line is None or (overview and overview.so_far):
             return (overview.score if overview else None), None, None
         return line.overall.value, line.overall.low, line.overall.high
 
     def _heading(self, width: int) -> str:
-        columns = _columns(width)
+        columns = self._columns(width)
         name = fit("  benchmark, agent", width - sum(cells for _, cells in columns))
         return name + "".join(fit(title, cells, right=True) for title, cells in columns)
 
     def _row(self, row: int, width: int) -> Cells:
         group, run = self.lines[row]
-        columns = _columns(width)
+        columns = self._columns(width)
         left = width - sum(cells for _, cells in columns)
         if run is None:
             count = number_of(len(group.runs), "agent" if len(set(group.names.values())) == len(group.runs) else "run")
@@ -237,48 +241,55 @@ class HomeScreen(Screen[int | None]):
         overview = self.overviews.get(run.id)
         unit = group.table.unit if group.table else overview.unit if overview else "percent"
         size = min(_NAME, left // 2)
-        mark = "●" if run.id in self.picked else " "
         doubt = self._doubt(run)
         bar = max(0, left - size - 5 - (len(doubt) + 1 if doubt else 0))
-        cells: Cells = [(f"  {mark} ", "mark"), (fit(group.names[run.id], size) + " ", "plain")]
+        cells: Cells = [
+            ("  ● " if run.id in self.picked else "    ", "mark"),
+            (fit(group.names[run.id], size) + " ", "plain"),
+        ]
         cells += bar_cells(value, low, high, bar) if unit == "percent" else [(" " * bar, "plain")]
         cells += [(f" {doubt}", "trouble")] if doubt else []
-        between = "" if low is None else ends(low, high, unit, 0)
-        figures = ["" if value is None else in_scale(value, unit, 1), between, *self._costs(group, run)]
-        styles = ("strong", "dim", "key", "dim", "dim")
-        styled_figures = zip(figures, columns, styles, strict=False)
-        return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in styled_figures)]
+        figures = ["" if value is None else in_scale(value, unit, 1), "" if low is None else ends(low, high, unit, 0)]
+        totals = [row for row in group.comparison.rows if row.run == run.id] if group.comparison else []
+        if totals and run.id in group.costs:  # costs are set after the comparison, by another thread
+            figures += [column.cell(totals[0]) for column in self._cost_columns(width, group.costs)]
+        styles = ("strong", "dim", "key", *["dim"] * len(columns))
+        styled = zip(figures, columns, styles, strict=False)
+        return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in styled)]
 
-    def _costs(self, group: RunGroup, run: Run) -> list[str]:
-        """Return the cost of 100 questions at full price, and tokens and time per question."""
-        row = next((row for row in group.comparison.rows if row.run == run.id), None) if group.comparison else None
-        if row is None or (cost := group.costs.get(run.id)) is None:
-            return ["", "", ""]
-        price = "$ ?" if cost.dollars is None else dollars(cost.dollars)
-        return [price, tokens(cost.tokens), duration(row.seconds)]
+    def _cost_columns(self, width: int, costs: Mapping[str, RunCost]) -> list[Column]:
+        """Return the columns of costs that a screen of this width has."""
+        rows = [row for group in self.groups if group.comparison for row in group.comparison.rows]
+        return [column for column in visible_columns(cost_columns(costs), rows) if width >= _WIDE or not column.spare]
+
+    def _columns(self, width: int) -> list[tuple[str, int]]:
+        """Return the heading and the cells of each column at the right."""
+        columns = self._cost_columns(width, {})
+        return [*_SCORE, *((title := column.heading or column.name, max(_COST, len(title) + 1)) for column in columns)]
 
     def _doubt(self, run: Run) -> str:
         """Return what makes a figure doubtful: progress of an unfinished run, failures."""
         overview = self.overviews.get(run.id)
         if overview is None:
             return "…"
-        attempt_count = run.count * run.epochs
-        doubts = [
-            f"{overview.made:,} of {attempt_count:,}" if overview.so_far else "",
-            f"{overview.failed:,} failed" if overview.failed else "",
-        ]
-        return ", ".join(filter(None, doubts))
+        doubts = [f"{overview.made:,} of {run.count * run.epochs:,}"] if overview.so_far else []
+        doubts += [f"{overview.failed:,} failed"] if overview.failed else []
+        return ", ".join(doubts)
 
     # The lines below the list
 
     @on(Rows.Moved)
     def show_here(self) -> None:
         """Show the conclusion on the runs under the cursor, outcomes of the run's attempts, and the frontier."""
-        at_work = sum(1 for overview in self.overviews.values() if overview.so_far)
-        about = [number_of(len(self.overviews), "run"), f"{at_work} not finished" if at_work else ""]
-        self.query_one(TopLine).tell(*about, f"picked: {len(self.picked)}" if self.picked else "")
+        at_work = sum(overview.so_far for overview in self.overviews.values())
+        self.query_one(TopLine).tell(
+            number_of(len(self.overviews), "run"),
+            f"{at_work} not finished" if at_work else "",
+            f"picked: {len(self.picked)}" if self.picked else "",
+        )
+        about = self.query_one("#about", Static)
         if self.selection is None:
-            self.query_one("#about", Static).update("There are no runs yet. `ragrounds run` makes some.")
+            about.update("There are no runs yet. `ragrounds run` makes some.")
             return
         group, run = self.selection
         conclusion, table = Text(), group.table
@@ -293,7 +304,7 @@ class HomeScreen(Screen[int | None]):
                 conclusion.append(f"\n{group.names[run.id]}: {' · '.join(counts)} · run {run.id}")
         else:
             conclusion.append(group.trouble or ("" if group.folded else "comparing …"), "" if group.trouble else "dim")
-        self.query_one("#about", Static).update(conclusion)
+        about.update(conclusion)
         self.query_one("#frontier", Static).update(self._picture(group))
 
     def _picture(self, group: RunGroup) -> Text:
@@ -382,10 +393,6 @@ def bar_cells(value: float | None, low: float | None, high: float | None, width:
     """Return a share as a bar of exactly `width` cells, full up to the interval's low end, faint up to its high one."""
     if value is None or width < 4:
         return [(" " * width, "plain")]
-    ends = [round(width * min(1.0, max(0.0, end))) for end in (value if low is None else low, value, high or value)]
-    full, middle, last = ends
+    bounds = (value if low is None else low, value, high or value)
+    full, middle, last = (round(width * min(1.0, max(0.0, bound))) for bound in bounds)
     return [("█" * full + "▓" * (middle - full) + "░" * (last - middle), "bar"), ("·" * (width - last), "dim")]
-
-
-def _columns(width: int) -> list[tuple[str, int]]:
-    return [*_FIGURES[: 5 if width >= 100 else 3]]
