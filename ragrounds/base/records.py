@@ -13,6 +13,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field, structs
 
+from ragrounds.base.spent import Spent
+from ragrounds.base.spent import Usage as Usage  # a part of replies, calls and attempts, which are imported from here
+
 Kind = Literal["choice", "long", "extraction"]
 Status = Literal["completed", "blocked", "failed", "capped", "paused", "not_run"]
 AnswerStatus = Literal["answered", "abstained", "refused", "unreadable", "empty"]
@@ -120,23 +123,6 @@ class Message(Struct, frozen=True, omit_defaults=True):
     """Id of the tool call that a tool's message answers."""
     name: str = ""
     """Name of the speaker, if several agents or people take part."""
-
-
-class Usage(Struct, frozen=True):
-    """Tokens of one reply. `cached` is a part of `input`, `reasoning` a part of `output`."""
-
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    reasoning: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-        )
 
 
 class TokenLogprob(Struct, frozen=True, omit_defaults=True):
@@ -275,6 +261,19 @@ class Call(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     error: str = ""
 
+    @property
+    def spent(self) -> Spent:
+        """Return its tokens, dollars and seconds."""
+        is_model = self.kind == "model"
+        return Spent(
+            calls=int(is_model),
+            usage=self.usage,
+            cost_paid=0.0 if self.cached else self.cost_uncached,
+            cost_uncached=self.cost_uncached,
+            seconds=self.seconds,
+            unanswered=sum(fault.unanswered for fault in self.faults) if is_model else 0,
+        )
+
 
 class Entered(Struct, frozen=True, kw_only=True, tag="entered", omit_defaults=True):
     """Event: a node of the graph begins."""
@@ -387,6 +386,18 @@ class Attempt(Struct, frozen=True, kw_only=True):
     def replayable(self) -> bool:
         """Return True if the journal contains every call of the attempt."""
         return not self.unrecorded
+
+    @property
+    def spent(self) -> Spent:
+        """Return the calls, tokens, dollars and seconds of the attempt."""
+        return Spent(
+            calls=self.model_calls,
+            usage=self.usage,
+            cost_paid=self.cost_paid,
+            cost_uncached=self.cost_uncached,
+            seconds=self.seconds,
+            unanswered=self.unanswered,
+        )
 
 
 COUNTED: dict[str, str] = {
