@@ -67,16 +67,14 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
     yield [
         frames.RUNS.cells(
             run,
-            totals,
+            totals.spent,
             **totals.counted,
             run=run.id,
             models=", ".join(models) or None,
             questions=run.count,
             **{name: status.get(name, 0) for name in ("completed", "blocked", "failed", "capped", "paused")},
             not_run=attempts - finished,
-            input_tokens=totals.input,
-            output_tokens=totals.output,
-            seconds=totals.seconds / finished if finished and run.timed else None,
+            seconds=totals.spent.seconds / finished if finished and run.timed else None,
             name=kept_names(store.engine).get(run.id, run.agent),
         )
     ]

@@ -35,6 +35,7 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Passage
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec, parse
+from ragrounds.base.spent import known_sum
 from ragrounds.base.text import file_name_among
 from ragrounds.evals.retrieval.comparison import (
     QueryDifference,
@@ -481,9 +482,9 @@ class _SetSearch:
             if generated:
                 facts |= {
                     "generation_failed": len(generated.failed),
-                    "generation_usage": generated.usage,
-                    "generation_cost_paid": generated.cost_paid,
-                    "generation_cost_uncached": generated.cost_uncached,
+                    "generation_usage": generated.spent.usage,
+                    "generation_cost_paid": generated.spent.cost_paid,
+                    "generation_cost_uncached": generated.spent.cost_uncached,
                 }
             if retrieved.used:
                 facts |= _search_bill(retrieved.used, settings)
@@ -570,7 +571,7 @@ class _SetSearch:
         self._request.message(
             f"{way}: {number_of(journal.calls_made, 'model call')} made, {journal.reused:,} from the journal, "
             f"{len(generated.failed):,} queries failed; "
-            f"{dollars(generated.cost_paid)} paid, {dollars(generated.cost_uncached)} uncached."
+            f"{dollars(generated.spent.cost_paid)} paid, {dollars(generated.spent.cost_uncached)} uncached."
         )
         return generated
 
@@ -581,10 +582,8 @@ def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
     These calls are not recorded, so all of them were paid.
     """
     prices = user_prices(settings)
-    costs = [used_price(call, prices) for call in used]
-    tokens = [call.tokens for call in used]
     return {
         "search_calls": len(used),
-        "search_tokens": None if None in tokens else sum(count for count in tokens if count is not None),
-        "search_cost_paid": None if None in costs else sum(cost for cost in costs if cost is not None),
+        "search_tokens": known_sum(call.tokens for call in used),
+        "search_cost_paid": known_sum(used_price(call, prices) for call in used),
     }

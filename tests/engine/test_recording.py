@@ -123,13 +123,13 @@ def test_every_client_is_recorded_and_replayed_with_the_server_down(way, served,
     assert first.error is None
     assert "The answer is B" in first.text
     assert len(served.asked) == len(first.calls) == count
-    assert first.context.usage == Usage(input=7 * count, output=2 * count)
-    assert first.context.cost_paid == pytest.approx(count * (7 * 1.0 + 2 * 10.0) / 1e6)
+    assert first.context.spent.usage == Usage(input=7 * count, output=2 * count)
+    assert first.context.spent.cost_paid == pytest.approx(count * (7 * 1.0 + 2 * 10.0) / 1e6)
     second = attempt(do, id="another")
     assert (second.text, len(served.asked)) == (first.text, count)
     assert [[call.cached for call in made.calls] for made in (first, second)] == [[False] * count, [True] * count]
-    assert second.context.cost_paid == 0
-    assert second.context.cost_uncached == first.context.cost_uncached
+    assert second.context.spent.cost_paid == 0
+    assert second.context.spent.cost_uncached == first.context.spent.cost_uncached
     served.close()
     third = attempt(do, "replay", id="third")
     assert third.text == first.text
@@ -337,7 +337,7 @@ def test_embeddings_are_calls_whose_tokens_stand_apart(served: AnyForm, attempt)
     assert [call.role for call in made.calls] == ["embedding", "embedding", "answering"]
     assert [call.usage for call in made.calls[:2]] == [Usage(input=3, output=0)] * 2
     assert len(served.asked) == 2, "the same vectors are asked for once"
-    assert made.context.usage == Usage(input=7, output=2)
+    assert made.context.spent.usage == Usage(input=7, output=2)
 
 
 def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
@@ -366,7 +366,7 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
     assert made.text == again.text == "page of a search"
     assert [(call.kind, call.actor.partition("/")[2]) for call in made.calls] == [("tool", "search")]
     assert made.context.missed == 0
-    assert made.context.cost_uncached == 0.0
+    assert made.context.spent.cost_uncached == 0.0
 
 
 def test_vectors_that_look_like_keys_come_as_they_are(served, attempt):
@@ -403,7 +403,7 @@ def test_a_model_inside_the_process_is_seen_where_no_callbacks_are_handed_on(att
     assert made.text == "B"
     assert [call.kind for call in made.calls] == ["search", "model"]
     assert made.context.missed == 1
-    assert made.context.usage is None
+    assert made.context.spent.usage is None
     assert "not_recorded: a model of class FakeListChatModel" in made.notes
     assert isinstance(attempt(do, "replay").error, StopRun)
 
@@ -466,7 +466,7 @@ def test_an_answer_that_nobody_can_read_may_have_been_paid(served, attempt):
     served.answer = lambda path, body: (b"<html>busy</html>", "text/html")  # type: ignore[method-assign]
     made = attempt(lambda _: asyncio.to_thread(by_requests, served.url))
     assert made.error is not None
-    assert (made.context.cost_paid, made.context.unanswered) == (0.0, 1), "at least nothing"
+    assert (made.context.spent.cost_paid, made.context.unanswered) == (0.0, 1), "at least nothing"
     (call,) = made.calls
     assert call.error == made.context.last_failure
     assert "expected JSON" in call.error

@@ -25,7 +25,7 @@ async def test_a_text_becomes_a_query_once(journal):
     again = await rewriter.query("What helps?")
     assert again.query == Query("A made-up passage.", ("What helps?", "A made-up passage."))
     assert len(model.requests) == 1
-    assert (again.cost_paid, again.cost_uncached) == (0.0, 0.001)
+    assert (again.spent.cost_paid, again.spent.cost_uncached) == (0.0, 0.001)
 
 
 async def test_lamer_and_agents_search(journal):

@@ -6,12 +6,10 @@ A comparison is a pure function of the store. Each scorer has its own table; two
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -19,6 +17,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
+from ragrounds.base.spent import total_spent
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -316,13 +315,13 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
-    usages = [attempt.usage for attempt in attempts]
+    spent = total_spent(attempt.spent for attempt in attempts)
     return {
         "statuses": dict(statuses),
-        "usage": None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        "cost_paid": _sum([attempt.cost_paid for attempt in attempts]),
-        "cost_uncached": _sum([attempt.cost_uncached for attempt in attempts]),
-        "seconds": fmean(attempt.seconds for attempt in attempts) if attempts and run.timed else None,
+        "usage": spent.usage,
+        "cost_paid": spent.cost_paid,
+        "cost_uncached": spent.cost_uncached,
+        "seconds": spent.seconds / len(attempts) if attempts and run.timed else None,
         **{name: sum(getattr(attempt, name) for attempt in attempts) for name in COUNTED},
     }
 
@@ -348,10 +347,6 @@ def kinds_of(substitutes: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[
     kinds: tuple[NoModel, ...] = ("extractive", "stand-in")
     runs_by_kind = {kind: tuple(run for run, run_kind in substitutes if run_kind == kind) for kind in kinds}
     return {kind: runs for kind, runs in runs_by_kind.items() if runs}
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    return None if None in values else math.fsum(value for value in values if value is not None)
 
 
 class _RunScores(Struct, frozen=True):

@@ -132,7 +132,7 @@ def attempt_cost(run: Run, attempt: Attempt, measure: CostMeasure) -> float | No
     if run.origin == "imported" and measure in ("model_calls", "seconds"):
         return None
     if measure == "tokens":
-        return attempt.usage.input + attempt.usage.output if attempt.usage else None
+        return attempt.spent.tokens
     value: float | None = getattr(attempt, measure)
     return value
 

@@ -237,7 +237,7 @@ def _tokens_made(attempt: Attempt) -> int | None:
                 if not call.error:
                     return None
                 continue
-            total += call.usage.input + call.usage.output
+            total += call.usage.total
     return total
 
 
@@ -359,9 +359,9 @@ async def _attempt(
         unrecorded=context.missed,
         unanswered=context.unanswered,
         reason=reason[:LONGEST_REASON],
-        usage=context.usage,
-        cost_paid=context.cost_paid,
-        cost_uncached=context.cost_uncached,
+        usage=context.spent.usage,
+        cost_paid=context.spent.cost_paid,
+        cost_uncached=context.spent.cost_uncached,
         seconds=round(time.perf_counter() - start, 4),
         at=started_at,
         events=tuple(context.events),

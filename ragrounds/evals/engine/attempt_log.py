@@ -14,6 +14,7 @@ import msgspec
 
 from ragrounds.agents.agent import Limits
 from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
+from ragrounds.base.spent import Spent, known_sum
 from ragrounds.recorder.observer import AGO, STEP, step_here
 
 MAX_STEPS = 1000
@@ -72,9 +73,7 @@ class AttemptLog:
 
     limits: Limits = field(default_factory=Limits)
     events: list[Event] = field(default_factory=list)
-    usage: Usage | None = field(default_factory=Usage)
-    cost_paid: float | None = 0.0
-    cost_uncached: float | None = 0.0
+    spent: Spent = field(default_factory=Spent)
     calls: Counter[str] = field(default_factory=Counter)
     """Number of calls that ended, by kind. Only the cap of calls counts all kinds, so that no loop of any kind is
     unlimited.
@@ -161,15 +160,15 @@ class AttemptLog:
             AttemptEnded: a cap is reached.
         """
         caps, seconds = self.limits, time.perf_counter() - self._started
-        tokens = 0 if self.usage is None else self.usage.input + self.usage.output
+        tokens, cost = self.spent.tokens, self.spent.cost_uncached
         reached = ""
         if caps.calls is not None and self.calls.total() + self.in_flight >= caps.calls:
             reached = f"{caps.calls:,} calls (of models, searches and tools)"
         elif caps.seconds is not None and seconds >= caps.seconds:
             reached = f"{caps.seconds:g} seconds"
-        elif caps.tokens is not None and self.usage is not None and tokens >= caps.tokens:
+        elif caps.tokens is not None and tokens is not None and tokens >= caps.tokens:
             reached = f"{caps.tokens:,} tokens"
-        elif caps.cost is not None and self.cost_uncached is not None and self.cost_uncached >= caps.cost:
+        elif caps.cost is not None and cost is not None and cost >= caps.cost:
             reached = f"${caps.cost:g}"
         if reached:
             raise AttemptEnded("capped", f"the attempt's cap of {reached} is reached")
@@ -231,10 +230,10 @@ class AttemptLog:
             self.doing.pop(started.number, None)
             self.calls[kind] += 1
             self.events.append(Called(step=started.step, call=call))
-            n_unanswered = sum(fault.unanswered for fault in faults) if kind == "model" else 0
+            n_unanswered = call.spent.unanswered
             cost_of_request = request_price() if n_unanswered or (price is None and not cached and not error) else 0.0
             self.unanswered += n_unanswered
-            self.billable = plus(self.billable, None if cost_of_request is None else n_unanswered * cost_of_request)
+            self.billable = known_sum([self.billable, *[cost_of_request] * n_unanswered])
             if not error:
                 self.add_cost(
                     Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, cost_of_request
@@ -245,11 +244,9 @@ class AttemptLog:
 
         `asked` is the request's price, which a budget counts if the call's price is not known.
         """
-        self.usage = None if self.usage is None or usage is None else self.usage + usage
-        self.cost_uncached = plus(self.cost_uncached, price)
+        self.spent += Spent(usage=usage, cost_paid=0.0 if cached else price, cost_uncached=price)
         if not cached:
-            self.cost_paid = plus(self.cost_paid, price)
-            self.billable = plus(self.billable, asked if price is None else price)
+            self.billable = known_sum([self.billable, asked if price is None else price])
 
     def _step(self) -> tuple[int, str]:
         """Return the number and the node of the step that is running; -1 outside of nodes."""
@@ -264,11 +261,6 @@ class AttemptLog:
             if colon:
                 step, enclosing, node = self.entered(task, name, enclosing), task, name
         return step, node
-
-
-def plus(total: float | None, more: float | None) -> float | None:
-    """Return the sum; ``None`` if a part of it is not known."""
-    return None if total is None or more is None else total + more
 
 
 def _size(value: object, enough: int) -> int:

@@ -16,6 +16,7 @@ from ragrounds.agents.systems.in_process import passages_of
 from ragrounds.base.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
 from ragrounds.base.errors import AskedPerson, StopRun
 from ragrounds.base.records import DRAWN, Answer, Called, Passage, Question, Reply, Usage
+from ragrounds.base.spent import Spent
 from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
@@ -330,4 +331,4 @@ def _finish_sums(context: AttemptContext, recorder: AttemptRecorder) -> None:
     context.missed = recorder.missed.total()
     if not was_heard(context.events) and recorder.stop is None:
         context.note("tier", "only timed: no call was recorded")
-        context.usage = context.cost_paid = context.cost_uncached = context.billable = None
+        context.spent, context.billable = Spent(usage=None, cost_paid=None, cost_uncached=None), None

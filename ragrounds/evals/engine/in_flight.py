@@ -83,7 +83,7 @@ IN_FLIGHT = InFlight()
 
 def _live(run: Run, question_id: str, epoch: int, started_at: float, log: AttemptLog) -> LiveAttempt:
     # The log changes while it is read, so a copy is used.
-    events, doing, usage = log.events.copy(), list(log.doing.values()), log.usage
+    events, doing, spent = log.events.copy(), list(log.doing.values()), log.spent
     entered = [event for event in events if isinstance(event, Entered)]
     left = {event.step for event in events if isinstance(event, Left)}
     return LiveAttempt(
@@ -96,8 +96,8 @@ def _live(run: Run, question_id: str, epoch: int, started_at: float, log: Attemp
         steps=len(entered),
         model_calls=log.calls["model"],
         searches=log.calls["search"],
-        tokens=usage.input + usage.output if usage else None,
-        cost_uncached=log.cost_uncached,
+        tokens=spent.tokens,
+        cost_uncached=spent.cost_uncached,
         doing=tuple(
             LiveCall(
                 kind=call.kind,

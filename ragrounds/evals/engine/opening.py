@@ -92,7 +92,8 @@ class OpeningRecorder:
             return ""
         sentences = []
         if recorder.calls:
-            cost = "cost unknown" if context.cost_paid is None else f"${context.cost_paid:.4g}"
+            paid = context.spent.cost_paid
+            cost = "cost unknown" if paid is None else f"${paid:.4g}"
             sentences.append(
                 f"Model calls made while systems were opened: {recorder.calls:,} ({cost}); they are journaled and "
                 "count for no attempt"

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
+from ragrounds.base.spent import Spent
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.engine.attempt_log import plus
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
@@ -44,15 +44,11 @@ class RunProgress:
     """Number of attempts that were done before this process began."""
     done: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    cost_paid: float | None = 0.0
-    cost_uncached: float | None = 0.0
-    tokens: int = 0
+    spent: Spent = field(default_factory=Spent)
 
     def count(self, attempt: Attempt, scores: Sequence[Score]) -> None:
         """Count an attempt with its scores."""
-        self.cost_paid = plus(self.cost_paid, attempt.cost_paid)
-        self.cost_uncached = plus(self.cost_uncached, attempt.cost_uncached)
-        self.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
+        self.spent += attempt.spent
         live_score = next((score for score in scores if score.scorer == self.score.scorer), None)
         shown_score = live_score or next(iter(scores), None)
         self.outcomes[outcome(attempt.status, shown_score.answer_status if shown_score else None)] += 1
@@ -353,7 +349,7 @@ def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: i
         seen=len(seen),
         model_calls=project([attempt.model_calls for attempt in seen], more),
         searches=project([attempt.searches for attempt in seen], more),
-        tokens=summed(lambda attempt: attempt.usage.input + attempt.usage.output if attempt.usage else None),
+        tokens=summed(lambda attempt: attempt.spent.tokens),
         cost=summed(lambda attempt: attempt.cost_uncached),
         seconds=project([attempt.seconds for attempt in steady], more),
     )

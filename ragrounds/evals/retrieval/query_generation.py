@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits, open_agent
 from ragrounds.base.contracts import Journal, Model, Searcher
-from ragrounds.base.records import Noted, Query, Question, Usage
+from ragrounds.base.records import Noted, Query, Question
 from ragrounds.base.specs import Spec, parse
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
@@ -25,9 +26,7 @@ class GeneratedQuery(Struct, frozen=True, kw_only=True):
     """A generated query, with its tokens and costs."""
 
     query: Query
-    usage: Usage | None
-    cost_paid: float | None
-    cost_uncached: float | None
+    spent: Spent
     notes: tuple[Noted, ...]
     failed: str = ""
     """Reason why nothing could be generated; the query is then the text itself.
@@ -98,9 +97,7 @@ class QueryGenerator:
             failed = str(error)
         return GeneratedQuery(
             query=query,
-            usage=session.usage,
-            cost_paid=session.cost_paid,
-            cost_uncached=session.cost_uncached,
+            spent=session.spent,
             notes=tuple(event for event in session.events if isinstance(event, Noted)),
             failed=failed,
         )
@@ -113,9 +110,7 @@ class GeneratedQueries(Struct, frozen=True, kw_only=True):
     """Query id → generated query, or the query itself if nothing could be generated."""
     failed: dict[str, str]
     """Query id → reason why nothing could be generated."""
-    usage: Usage | None
-    cost_paid: float | None
-    cost_uncached: float | None
+    spent: Spent
 
 
 async def generate(
@@ -135,9 +130,7 @@ async def generate(
     """
     generated: dict[str, Query] = {}
     failed: dict[str, str] = {}
-    usages: list[Usage | None] = []
-    cost_paid: list[float | None] = []
-    cost_uncached: list[float | None] = []
+    parts: list[Spent] = []
     remaining = iter(queries.items())
 
     async def _work() -> None:
@@ -146,9 +139,7 @@ async def generate(
             generated[id] = generated_query.query
             if generated_query.failed:
                 failed[id] = generated_query.failed
-            usages.append(generated_query.usage)
-            cost_paid.append(generated_query.cost_paid)
-            cost_uncached.append(generated_query.cost_uncached)
+            parts.append(generated_query.spent)
             progress(len(generated))
 
     async with asyncio.TaskGroup() as group:
@@ -157,11 +148,5 @@ async def generate(
     return GeneratedQueries(
         queries={id: generated[id] for id in queries},
         failed=failed,
-        usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        cost_paid=_sum(cost_paid),
-        cost_uncached=_sum(cost_uncached),
+        spent=total_spent(parts),
     )
-
-
-def _sum(values: list[float | None]) -> float | None:
-    return None if None in values else sum(value for value in values if value is not None)

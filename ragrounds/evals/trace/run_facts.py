@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import compress
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, Attempt, Called, Event, Noted, Run
+from ragrounds.base.spent import Spent, Usage, known_sum
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
 from ragrounds.evals.store.database import autocommit, chunks
@@ -29,16 +30,11 @@ from ragrounds.tools.search_notes import LIVE
 
 
 class AttemptTotals(Struct, frozen=True, kw_only=True):
-    """Sums over a run's attempts. A sum with an unknown part is ``None``."""
+    """Sums over a run's attempts."""
 
     statuses: dict[str, int]
     """Number of attempts by status, without attempts that were not made."""
-    input: int | None
-    output: int | None
-    cost_paid: float | None
-    cost_uncached: float | None
-    seconds: float
-    """Sum of the durations of all attempts."""
+    spent: Spent
     counted: dict[str, int]
     """Sums of :data:`ragrounds.base.records.COUNTED`."""
 
@@ -52,23 +48,23 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     statement = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
     with autocommit(store.engine) as connection:
         rows = list(whole_attempts(run, connection.execute(statement)))
-    columns = dict(zip((column.name for column in SUMMARY), zip(*rows, strict=True), strict=False))
-    was_made = [status != "not_run" for status in columns.get("status", ())]
-
-    def _sum(name: str) -> float | None:
-        values = list(compress(columns.get(name, ()), was_made))
-        # fsum is exact: the sum does not depend on the order in which a database returns the rows.
-        return None if None in values else math.fsum(values)
-
-    tokens = [_sum(name) for name in ("input", "output")]
+    names = [column.name for column in SUMMARY]
+    statuses = [row[names.index("status")] for row in rows]
+    made_rows = [row for row, status in zip(rows, statuses, strict=True) if status != "not_run"]
+    columns: dict[str, list[Any]] = {name: [row[index] for row in made_rows] for index, name in enumerate(names)}
+    tokens = [columns[name] for name in Usage.__struct_fields__]
+    counted = {name: sum(columns[name]) for name in COUNTED}
     return AttemptTotals(
-        statuses=dict(Counter(columns.get("status", ()))),
-        input=None if tokens[0] is None else int(tokens[0]),
-        output=None if tokens[1] is None else int(tokens[1]),
-        cost_paid=_sum("cost_paid"),
-        cost_uncached=_sum("cost_uncached"),
-        seconds=_sum("seconds") or 0.0,
-        counted={name: sum(columns.get(name, ())) for name in COUNTED},
+        statuses=dict(Counter(statuses)),
+        spent=Spent(
+            calls=counted["model_calls"],
+            usage=None if None in tokens[0] else Usage(*map(sum, tokens)),
+            cost_paid=known_sum([0.0, *columns["cost_paid"]]),
+            cost_uncached=known_sum([0.0, *columns["cost_uncached"]]),
+            seconds=math.fsum(columns["seconds"]),
+            unanswered=counted["unanswered"],
+        ),
+        counted=counted,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,11 +45,11 @@ class StudyBudget:
         exhausted = (name for name, remaining in self.left().items() if remaining is not None and remaining <= 0)
         return next((f"--{name.replace('_', '-')} is used up" for name in exhausted), "")
 
-    def add(self, cost: float | None, tokens: int) -> None:
-        """Add a cost and a number of tokens."""
+    def add(self, cost: float | None, tokens: int | None) -> None:
+        """Add a cost and a number of tokens, as far as they are known."""
         self.unknown = self.unknown or cost is None
         self.paid += cost or 0.0
-        self.used += tokens
+        self.used += tokens or 0
 
 
 class StudyListener(RunListener):
@@ -100,33 +99,24 @@ class CountingListener(RunListener):
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """Count the finished attempts, and report the progress of the current cells."""
-        before = _used(progress)
         if self._begun is not None:
             self._begun(list(progress.runs))
 
         def count_attempt(finished: FinishedAttempt) -> None:
             """Count a finished attempt."""
             progress.observe(finished)
+            self._budget.add(finished.attempt.cost_paid, finished.attempt.spent.tokens)
             total = sum(run.total for run in progress.runs.values())
             self._outer.attempts(total - progress.left, total)
 
         try:
             yield count_attempt
         finally:
-            after = _used(progress)
-            paid = None if before[0] is None or after[0] is None else after[0] - before[0]
-            self._budget.add(paid, after[1] - before[1])
             self._outer.spent(self._budget.paid, self._budget.unknown)
 
     def projected(self, projection: Projection) -> None:
         """Keep the projection instead of printing it; a study prints the sum."""
         self.projection = projection
-
-
-def _used(progress: ReplayProgress) -> tuple[float | None, int]:
-    costs = [run.cost_paid for run in progress.runs.values()]
-    tokens = sum(run.tokens for run in progress.runs.values())
-    return None if None in costs else math.fsum(cost for cost in costs if cost is not None), tokens
 
 
 class StudyCall:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import OUTCOMES, outcome
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
@@ -48,9 +49,7 @@ class AgentProgress(Struct, frozen=True, kw_only=True):
     """Score with its interval over the questions scored so far; slightly older than the counts if a run is large."""
     dataset: str
     """Name of the only dataset; empty if there are several."""
-    tokens: int
-    cost_paid: float | None
-    cost_uncached: float | None
+    spent: Spent
 
 
 class BudgetUse(Struct, frozen=True):
@@ -127,14 +126,9 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
         return sum(agent.total for agent in self.agents)
 
     @property
-    def cost_paid(self) -> float | None:
-        """Dollars really paid for all agents; ``None`` if unknown."""
-        return _sum_costs([agent.cost_paid for agent in self.agents])
-
-    @property
-    def cost_uncached(self) -> float | None:
-        """Dollars at full price (as if the journal were empty) for all agents; ``None`` if unknown."""
-        return _sum_costs([agent.cost_uncached for agent in self.agents])
+    def spent(self) -> Spent:
+        """Sum of what all agents spent."""
+        return total_spent(agent.spent for agent in self.agents)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -151,10 +145,6 @@ def _seen_faults(counts: FaultCounts, now: float) -> SeenFaults:
         return SeenFaults()
     last_time, message = counts.last
     return SeenFaults(dict(kinds.most_common()), one_line(message, _LONGEST_REASON), max(0.0, now - last_time))
-
-
-def _sum_costs(costs: list[float | None]) -> float | None:
-    return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
 class ProgressGatherer:
@@ -232,9 +222,7 @@ class ProgressGatherer:
             pooled_yet=run.score.is_pooled and len(datasets) > 1,
             figure=self._figures[id][1],
             dataset=datasets[0] if len(datasets) == 1 else "",
-            tokens=run.tokens,
-            cost_paid=run.cost_paid,
-            cost_uncached=run.cost_uncached,
+            spent=run.spent,
         )
 
 
@@ -242,6 +230,9 @@ def facts_json(facts: ProgressFacts) -> dict[str, object]:
     """Return the facts as values that JSON can hold, without the current step of each attempt in flight."""
     counts: dict[str, object] = to_builtins(replace(facts, flying=(), agents=(), recent=()))
     del counts["flying"], counts["agents"], counts["recent"]
-    runs = {agent.run: to_builtins(agent) for agent in facts.agents}
+    runs: dict[str, dict[str, object]] = {agent.run: to_builtins(agent) for agent in facts.agents}
+    for agent in facts.agents:
+        del runs[agent.run]["spent"]
+        runs[agent.run] |= {name: getattr(agent.spent, name) for name in ("tokens", "cost_paid", "cost_uncached")}
     longest = max((time.time() - attempt.started_at for attempt in facts.flying), default=None)
     return counts | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -18,6 +18,7 @@ from ragrounds.ui.progress.lines import (
     doing_words,
     fault_words,
     journal_words,
+    least_mark,
     longest,
     node_words,
     pooled_words,
@@ -106,7 +107,9 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
 
 def _about(facts: ProgressFacts) -> Parts:
     """Render what concerns all agents, one line each: failures, servers, costs, the journal, the claim."""
-    price = f"{dollars(facts.cost_paid)} paid, full price {dollars(facts.cost_uncached)}"
+    spent = facts.spent
+    at_least = least_mark(spent)
+    price = f"{at_least}{dollars(spent.cost_paid)} paid, full price {at_least}{dollars(spent.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
     remarks = [
         ("failed", fault_words(facts.failed), "red"),
@@ -171,8 +174,8 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         outcome("answered", 8),
         outcome("failed", 3),
         *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),
-        Column("tokens", text=tokens, spare=9),
-        Column("full price", "cost_uncached", dollars, spare=10),
+        Column("tokens", "spent.tokens", tokens, spare=9),
+        Column("full price", "spent.cost_uncached", dollars, spare=10),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ragrounds.base.spent import Spent
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
@@ -21,11 +22,11 @@ _NODES = 4
 
 def progress_line(facts: ProgressFacts) -> str:
     """Return the counts of all runs in one line."""
-    outcomes = facts.outcomes
+    outcomes, spent = facts.outcomes, facts.spent
     empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
     first = (
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
-        f"{dollars(facts.cost_paid)} paid, {duration(facts.seconds_left)} left"
+        f"{least_mark(spent)}{dollars(spent.cost_paid)} paid, {duration(facts.seconds_left)} left"
     )
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
@@ -35,6 +36,11 @@ def progress_line(facts: ProgressFacts) -> str:
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
     return "; ".join((first, *(part for part in rest if part)))
+
+
+def least_mark(spent: Spent) -> str:
+    """Return the mark of a lower bound if a provider may bill requests without an answer; else an empty string."""
+    return "≥ " if spent.unanswered else ""
 
 
 def _score(agent: AgentProgress) -> str:

@@ -161,7 +161,6 @@ def _summary_of_trace(trace: Trace) -> AttemptSummary:
     attempt, by_scorer = trace.attempt, {score.scorer: score for score in trace.scores}
     preferred = [*(headline.scorer for headline in headline_of([trace.question])), *PREFERRED]
     score = next((by_scorer[name] for name in preferred if name in by_scorer), None)
-    used = attempt.usage
     return AttemptSummary(
         run=trace.run,
         index=-1,
@@ -174,7 +173,7 @@ def _summary_of_trace(trace: Trace) -> AttemptSummary:
         prediction=score.prediction if score else "",
         cost_uncached=attempt.cost_uncached,
         cost_paid=attempt.cost_paid,
-        tokens=used.input + used.output if used else None,
+        tokens=attempt.spent.tokens,
         model_calls=attempt.model_calls,
         seconds=measured(attempt.seconds, attempt.at),
         at=attempt.at,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.trace.hops import Hop, hops_of
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.evals.trace.traces import steps as steps_of
@@ -104,9 +105,8 @@ def call_facts(
 
 def attempt_tree(attempt: Attempt, call_facts: CallFacts = NO_CALLS) -> Node:
     """Return the tree of a stored attempt; without `call_facts`, its rows have no text."""
-    used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
-    figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
+    figures = NodeFigures(seconds, attempt.spent.tokens, attempt.cost_uncached)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
     row = RowText(attempt.question_id, call_facts.outcome or ((attempt.status, "key"),))
     return event_tree(attempt.events, figures, end, row, call_facts, attempt.status != "completed")
@@ -217,8 +217,7 @@ class _Builder:
         return replace(node, row=row, folded=_folded_row(name, below) if below else row)
 
     def _call(self, call: Call, step: int, number: int, call_number: int) -> Node:
-        used = call.usage
-        tokens, cost = used.input + used.output if used else None, call.cost_uncached
+        tokens, cost = call.spent.tokens, call.cost_uncached
         if call.error:
             # The ledger has no entry for a failed call.
             tokens, cost = 0, 0.0
@@ -291,11 +290,10 @@ def _folded_row(name: str, below: Sequence[Node]) -> RowText:
 
 
 def _sum_figures(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
-    tokens, cost = [node.figures.tokens for node in nodes], [node.figures.cost for node in nodes]
     return NodeFigures(
         seconds,
-        None if None in tokens else sum(value for value in tokens if value is not None),
-        None if None in cost else sum(value for value in cost if value is not None),
+        known_sum(node.figures.tokens for node in nodes),
+        known_sum(node.figures.cost for node in nodes),
     )
 
 

@@ -11,11 +11,14 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from ragrounds.base.records import Attempt
+from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
+from ragrounds.evals.engine.progress import RunProgress
 from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, LastResult, ProgressFacts, SeenFaults
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, LastResult, ProgressFacts, SeenFaults, facts_json
 from ragrounds.ui.progress.frame import frame, table_parts
 from ragrounds.ui.progress.lines import progress_line
 from tests.ui.drawn import drawn_lines
@@ -38,9 +41,7 @@ def agent(number: int = 1, **changed: Any) -> AgentProgress:
         "pooled_yet": False,
         "figure": Figure(value=0.6125, low=0.5012, high=0.7034, n=120 + number, missing=0),
         "dataset": "mirage/pubmedqa",
-        "tokens": 123_456,
-        "cost_paid": 1.25,
-        "cost_uncached": 2.5,
+        "spent": Spent(usage=Usage(120_000, 3_456), cost_paid=1.25, cost_uncached=2.5),
     }
     return AgentProgress(**{**made, **changed})
 
@@ -198,3 +199,34 @@ def test_a_notebook_gets_all_agents() -> None:
         for part in table_parts(facts(agents=12)):
             console.print(part)
     assert captured.get().count("/500") == 12
+
+
+def test_unknown_usage_of_one_attempt_is_never_shown_as_nothing() -> None:
+    counts = RunProgress("direct", 2)
+    counts.count(Attempt(run="r", question_id="q/1", epoch=0, status="completed", text="", usage=Usage(3, 2),
+                         cost_paid=0.5, cost_uncached=0.5), ())  # fmt: skip
+    assert counts.spent.tokens == 5
+    counts.count(Attempt(run="r", question_id="q/2", epoch=0, status="failed", text=""), ())
+    assert counts.spent == Spent(usage=None, cost_paid=None, cost_uncached=None)
+    shown = replace(facts(flying=0), agents=(agent(spent=counts.spent),))
+    line = next(line for line in drawn(shown, 200, 40) if "RAG of 1 passages" in line)
+    assert line.rstrip().endswith("unknown")
+    assert re.split(r"  +", line.strip())[-2:] == ["-", "unknown"]
+
+
+def test_the_facts_as_json_have_the_tokens_and_costs_of_each_agent() -> None:
+    shown = replace(facts(flying=0), agents=(agent(1), agent(2, spent=Spent(usage=None))))
+    known, unknown = facts_json(shown)["runs"].values()  # type: ignore[attr-defined]
+    names = ("tokens", "cost_paid", "cost_uncached")
+    assert [known[name] for name in names] == [123_456, 1.25, 2.5]
+    assert [unknown[name] for name in names] == [None, 0.0, 0.0]
+    assert list(known)[-3:] == list(names)
+    assert "spent" not in known
+
+
+@pytest.mark.parametrize(("unanswered", "paid"), [(0, "$2.50 paid"), (1, "≥ $2.50 paid")])
+def test_costs_are_at_least_if_a_request_got_no_answer(unanswered: int, paid: str) -> None:
+    spent = Spent(cost_paid=1.25, cost_uncached=2.5, unanswered=unanswered)
+    shown = replace(facts(flying=0), agents=(agent(1), agent(2, spent=spent)))
+    assert f", {paid}, " in progress_line(shown)
+    assert any(f" {paid}, full price " in line for line in drawn(shown, 200, 40))
