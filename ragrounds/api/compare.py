@@ -34,6 +34,7 @@ from ragrounds.api.workspace import (
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
+from ragrounds.base.spent import Spent
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
 from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.claims.claims import all_hold
@@ -45,7 +46,7 @@ from ragrounds.evals.compare.stopped_runs import ClaimVerdict, Decision
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.care.repricing import RepricedCalls, prices_of
 from ragrounds.evals.store.care.repricing import reprice as apply_prices
-from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
+from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.store import Store
 from ragrounds.tools.index.collection import collection_sizes
@@ -96,8 +97,8 @@ class LedgerView(Result, frozen=True, kw_only=True):
     """Costs of runs, and the calls that are not part of them yet."""
 
     ledger: Ledger
-    unfinished: Unfinished
-    """Recorded calls of attempts that were interrupted."""
+    unfinished: Spent
+    """Recorded calls of interrupted attempts: paid, and in no sum until the same command resumes them."""
     place: str
     """Location of the store."""
     repriced: RepricedCalls | None = None

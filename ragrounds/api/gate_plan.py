@@ -16,6 +16,7 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.claims.gate import GateStop, read_policy
 from ragrounds.evals.claims.gate_plan import DesignSize, majority_mean, size, spread_of
 from ragrounds.evals.compare.comparability import common_questions
@@ -70,9 +71,9 @@ def gate_plan(arguments: PlanArguments) -> GatePlan:
         runs = dict(zip(policy.runs, stored, strict=True))
         stop = GateStop(policy, runs, common_questions(store, stored, False)[0])
         stop.read(store, failed=True, count=False)
-        costs = [summary.cost_uncached for run in stored for summary in store.summaries(run)]
+        cost = known_sum(summary.cost_uncached for run in stored for summary in store.summaries(run))
         attempts_per_run = sum(len(store.done(run)) for run in stored) / len(stored)
-        price = None if None in costs or not attempts_per_run else sum(cost or 0.0 for cost in costs) / attempts_per_run
+        price = None if cost is None or not attempts_per_run else cost / attempts_per_run
         for _, name, _, parts in (rule for rule in stop.gate.rules if rule[0] == "critical"):
             for condition in parts:
                 values = stop.pilot(condition)

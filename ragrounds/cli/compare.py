@@ -146,7 +146,7 @@ def ledger_command(
 def _report_unfinished(view: LedgerView) -> None:
     open_ = view.unfinished
     if open_.calls:
-        usage = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
+        usage = "tokens not known" if open_.tokens is None else f"{open_.tokens:,} tokens"
         say(
             f"Not in these sums: {open_.calls:,} recorded calls ({usage}) of interrupted attempts. The same command "
             "resumes them without repeating these calls, and then they count."

@@ -27,8 +27,8 @@ async def test_a_good_verdict_takes_one_call(journal):
     assert found.values == {"usefulness": "A", "reasoning": "B"}
     assert not found.reasons
     assert [call.role for call in found.calls] == ["judging"]
-    assert found.usage == Usage(100, 10)
-    assert found.cost_uncached == found.cost_paid == 0.001
+    assert found.spent.usage == Usage(100, 10)
+    assert found.spent.cost_uncached == found.spent.cost_paid == 0.001
 
 
 async def test_an_unparsable_verdict_is_asked_for_again_as_a_new_occurrence(journal):
@@ -37,7 +37,7 @@ async def test_an_unparsable_verdict_is_asked_for_again_as_a_new_occurrence(jour
     assert found.values == {"usefulness": "A", "reasoning": "B"}
     assert [request.occurrence for request in judge.requests] == [0, 1, 2]
     assert len({call.key for call in found.calls}) == 3
-    assert found.cost_uncached == pytest.approx(0.003)
+    assert found.spent.cost_uncached == pytest.approx(0.003)
 
 
 async def test_after_all_tries_the_verdict_is_missing(journal):
@@ -61,8 +61,8 @@ async def test_asked_again_later_nothing_is_paid(journal):
     again = await ask(judge, journal, ASKED, TWO)
     assert len(judge.requests) == 2
     assert again.values == {"usefulness": "A", "reasoning": "B"}
-    assert again.cost_paid == 0.0
-    assert again.cost_uncached == pytest.approx(0.002)
+    assert again.spent.cost_paid == 0.0
+    assert again.spent.cost_uncached == pytest.approx(0.002)
 
 
 async def test_another_judge_is_another_call(journal):
@@ -91,5 +91,5 @@ async def test_a_refusal_is_missing_with_its_reason(journal):
 
 async def test_an_unknown_price_stays_unknown(journal):
     found = await ask(Scripted(lambda prompt, occurrence: GOOD, price=None), journal, ASKED, TWO)
-    assert found.cost_uncached is None
-    assert found.cost_paid is None
+    assert found.spent.cost_uncached is None
+    assert found.spent.cost_paid is None

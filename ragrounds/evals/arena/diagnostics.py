@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from ragrounds.base.spent import total_spent
 from ragrounds.evals.arena.verdicts import LETTERS, Match, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.judges.pairs import random_labels
@@ -35,7 +36,6 @@ Pair = tuple[str, int, int]
 
 
 ItemT = TypeVar("ItemT")
-NumberT = TypeVar("NumberT", int, float)
 
 
 class JudgeOnAxis(Struct, frozen=True, kw_only=True):
@@ -181,17 +181,14 @@ def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[Judg
     """Return the calls, tokens and costs of every judge of the arena."""
     costs = []
     for judge, name in enumerate(arena.judges):
-        own_judgements = [judgement for judgement in judgements if judgement.judge == judge]
-        paid, uncached = (
-            _sum(judgement.cost_paid for judgement in own_judgements),
-            _sum(judgement.cost_uncached for judgement in own_judgements),
-        )
+        spent = total_spent(judgement.spent for judgement in judgements if judgement.judge == judge)
+        usage, paid, uncached = spent.usage, spent.cost_paid, spent.cost_uncached
         costs.append(
             JudgeCost(
                 judge=name,
-                calls=sum(judgement.calls for judgement in own_judgements),
-                input=_sum(judgement.usage.input if judgement.usage else None for judgement in own_judgements),
-                output=_sum(judgement.usage.output if judgement.usage else None for judgement in own_judgements),
+                calls=spent.calls,
+                input=None if usage is None else usage.input,
+                output=None if usage is None else usage.output,
                 cost_paid=None if paid is None else round(paid, 9),
                 cost_uncached=None if uncached is None else round(uncached, 9),
             )
@@ -227,12 +224,6 @@ def _both_orders(judgements: Sequence[ArenaJudgement], position: int) -> dict[Pa
 
 def _share(count: int, total: int) -> float | None:
     return count / total if total else None
-
-
-def _sum(values: Iterable[NumberT | None]) -> NumberT | None:
-    """Return the sum, or ``None`` if a value is unknown."""
-    collected = list(values)
-    return None if None in collected else sum(value for value in collected if value is not None)
 
 
 class JudgeAgreement(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ragrounds.base.contracts import Journal, Model
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Call, Question, Reply, Usage, blank
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
@@ -259,7 +260,7 @@ class ArenaPlayer:
             else "?"
             for axis in axes
         )
-        self.cost_paid += verdict.cost_paid or 0.0
+        self.cost_paid += verdict.spent.cost_paid or 0.0
         error = next((call.error for call in verdict.calls if call.error), "")
         self._failures.count(model.spec, model.spec, "!" in outcomes, error)
         self._spending.count(*paid_now(verdict.calls, self._journal.earlier))
@@ -267,14 +268,15 @@ class ArenaPlayer:
             paid_keys = {call.key for call in paid_before}
             new_calls = (call for call in verdict.calls if not call.cached or call.key not in paid_keys)
             verdict = msgspec.structs.replace(verdict, calls=(*paid_before, *new_calls))
+        spent = verdict.spent
         judgement = msgspec.structs.replace(
             unjudged,
             outcomes=outcomes,
             how="asked" if fitted == texts else "cut",
-            calls=len(verdict.calls),
-            usage=verdict.usage,
-            cost_paid=verdict.cost_paid,
-            cost_uncached=verdict.cost_uncached,
+            calls=spent.calls,
+            usage=spent.usage,
+            cost_paid=spent.cost_paid,
+            cost_uncached=spent.cost_uncached,
         )
         return judgement, JudgementDetail(verdict.reasons, verdict.calls, verdict.extra)
 
@@ -337,7 +339,6 @@ def estimate_play(arena: Arena, lineup: Lineup, judges: Sequence[Model]) -> tupl
         calls_per_judge = matches * parts * (2 if arena.orders == "both" else 1)
         usage = Usage(input=calls_per_judge * tokens, output=calls_per_judge * _REPLY)
         prices = [judge.price(Reply(text="", usage=usage)) for judge in judges]
-        known_prices = [price for price in prices if price is not None]
         estimates.append(
             PlayEstimate(
                 calls=calls,
@@ -345,7 +346,7 @@ def estimate_play(arena: Arena, lineup: Lineup, judges: Sequence[Model]) -> tupl
                 at_most=arena.schedule == "adaptive" and size > 1,
                 judge_calls=calls_per_judge * len(judges),
                 input=calls_per_judge * tokens * len(judges),
-                cost_uncached=sum(known_prices) if len(known_prices) == len(prices) else None,
+                cost_uncached=known_sum(prices),
             )
         )
     return tuple(estimates)

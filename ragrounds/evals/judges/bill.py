@@ -12,6 +12,7 @@ from msgspec.structs import replace as changed
 
 from ragrounds.base.contracts import Entry, Journal, Model
 from ragrounds.base.records import Call, Run, Score, Usage, Verdict
+from ragrounds.base.spent import known_sum, total_spent
 from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
 from ragrounds.evals.judges.gate import JudgeGate, gated
 from ragrounds.evals.store.journal import judging_payer
@@ -43,17 +44,16 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
     """Return the bill of these calls; for `earlier` see :class:`ragrounds.evals.judges.bill.PayingJournal`."""
     earlier_calls = [call for call in calls if not call.cached and call.key in earlier]
-    usages = [call.usage for call in calls]
-    known_usages = [usage for usage in usages if usage is not None]
+    spent = total_spent(call.spent for call in calls)
     return Bill(
         calls=len(calls),
         reused=sum(call.cached for call in calls) + len(earlier_calls),
         failed=sum(bool(call.error) for call in calls),
-        usage=sum(known_usages, start=Usage()) if len(known_usages) == len(usages) else None,
-        cost_paid=_sum([0.0 if call.cached else call.cost_uncached for call in calls]),
-        cost_uncached=_sum([call.cost_uncached for call in calls]),
+        usage=spent.usage,
+        cost_paid=spent.cost_paid,
+        cost_uncached=spent.cost_uncached,
         earlier=len(earlier_calls),
-        cost_paid_earlier=_sum([call.cost_uncached for call in earlier_calls]),
+        cost_paid_earlier=known_sum(call.cost_uncached for call in earlier_calls),
         other_models=_other_models(calls),
     )
 
@@ -69,17 +69,8 @@ def _other_models(calls: Sequence[Call]) -> tuple[str, ...]:
 def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:
     """Return dollars and tokens (in and out) of the calls that this process made, for its budget; ``None`` if some are
     unknown."""
-    own_calls = [call for call in calls if not call.cached and call.key not in earlier]
-    usages = [call.usage for call in own_calls]
-    token_counts = [usage.input + usage.output for usage in usages if usage is not None]
-    return _sum([call.cost_uncached for call in own_calls]), sum(token_counts) if len(token_counts) == len(
-        usages
-    ) else None
-
-
-def _sum(amounts: Sequence[float | None]) -> float | None:
-    known_amounts = [amount for amount in amounts if amount is not None]
-    return sum(known_amounts) if len(known_amounts) == len(amounts) else None
+    spent = total_spent(call.spent for call in calls if not call.cached and call.key not in earlier)
+    return spent.cost_paid, spent.tokens
 
 
 T = TypeVar("T", bound=Struct)

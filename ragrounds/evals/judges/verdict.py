@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import Entry, Journal, Model, Request
 from ragrounds.base.records import Call, Fault, Message, Reply, Usage
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
 
@@ -175,24 +176,9 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """Text of the last reply."""
 
     @property
-    def usage(self) -> Usage | None:
-        """Tokens of all calls; ``None`` if some are unknown."""
-        total = Usage()
-        for call in self.calls:
-            if call.usage is None:
-                return None
-            total = total + call.usage
-        return total
-
-    @property
-    def cost_uncached(self) -> float | None:
-        """Dollars with an empty journal; ``None`` if some price is unknown."""
-        return _sum([call.cost_uncached for call in self.calls])
-
-    @property
-    def cost_paid(self) -> float | None:
-        """Dollars actually paid now."""
-        return _sum([0.0 if call.cached else call.cost_uncached for call in self.calls])
+    def spent(self) -> Spent:
+        """Sum of its calls."""
+        return total_spent(call.spent for call in self.calls)
 
 
 async def ask(
@@ -291,8 +277,3 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
         raise
     record(reply, cached, faults)
     return reply
-
-
-def _sum(amounts: Sequence[float | None]) -> float | None:
-    known_amounts = [amount for amount in amounts if amount is not None]
-    return sum(known_amounts) if len(known_amounts) == len(amounts) else None

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.records import Call, Usage
+from ragrounds.base.records import Call
+from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     DamagedRecord,
@@ -146,6 +147,11 @@ class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
     def key(self) -> tuple[int, str, int, int, int]:
         """Judge, question, order and part, which are judged only once."""
         return self.judge, self.question_id, self.first, self.second, self.part
+
+    @property
+    def spent(self) -> Spent:
+        """Return its calls, tokens and dollars."""
+        return Spent(calls=self.calls, usage=self.usage, cost_paid=self.cost_paid, cost_uncached=self.cost_uncached)
 
 
 class JudgementDetail(Struct, frozen=True):

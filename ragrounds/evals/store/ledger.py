@@ -19,7 +19,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import UNANSWERED, Run, Status, Usage
+from ragrounds.base.records import UNANSWERED, Run, Status
+from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.care.garbage import Marks
@@ -95,20 +96,14 @@ def ledger(
     return Ledger(by=tuple(group_keys), lines=tuple(lines), total=_line(total))
 
 
-class Unfinished(Struct, frozen=True, kw_only=True):
-    """Recorded calls of interrupted attempts: paid, and in no sum until the same command resumes them."""
-
-    calls: int
-    usage: Usage | None
-    """Tokens; ``None`` if not known of all calls."""
-
-
-def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
-    """Return the calls that attempts of these runs have paid for, and that no other row names."""
+def unfinished(store: Store, runs: Sequence[Run]) -> Spent:
+    """Return the calls and tokens that interrupted attempts of these runs have paid for. They are in no sum until the
+    same command resumes the attempts.
+    """
     open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
-    count, usage = 0, [Usage()]
+    spent = Spent(cost_paid=None, cost_uncached=None)  # a recorded reply has no price
     if not open_:
-        return Unfinished(calls=0, usage=Usage())
+        return Spent()
     calls, recalls = schema.calls, schema.recalls
     with snapshot(store.engine) as connection:
         marks = Marks(connection)
@@ -120,11 +115,10 @@ def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
         first = sa.exists().where(calls.c.key == recalls.c.key, calls.c.payer == recalls.c.payer)
         again = stream(connection, fresh.where(~first), 500)
         for row in itertools.chain(stream(connection, paid.where(calls.c.kind == "model"), 500), again):
-            count += 1
-            used = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text).usage
-            usage = [usage[0] + used] if usage and used is not None else []
+            reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
+            spent += Spent(calls=1, usage=reply.usage)
         marks.drop()
-    return Unfinished(calls=count, usage=usage[0] if usage else None)
+    return spent
 
 
 class _Fault(Struct):

@@ -16,6 +16,7 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Question, Reply, Run, Score
 from ragrounds.base.specs import Spec, parse
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import Values, scorer_values
@@ -311,7 +312,6 @@ def _measure_effect(
              for key, original, repeated in traced
              if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip
     model_calls = [call for _, _, repeated in traced for call in calls(repeated.events) if call.kind == "model"]
-    costs = [repeated.cost_paid for _, _, repeated in traced]
     has_noise = noise is not None and all(question.id in noise for question in questions)
     known_split = _split_by_knowledge(closed_book, questions, scorer) if closed_book is not None else None
     effect = Effect(
@@ -340,7 +340,7 @@ def _measure_effect(
         unknown=difference(known_split[1]) if known_split else None,
         bought=sum(not call.cached for call in model_calls),
         reused=sum(call.cached for call in model_calls),
-        paid=None if None in costs else sum(cost for cost in costs if cost is not None),
+        paid=known_sum(repeated.cost_paid for _, _, repeated in traced),
     )
     passage_uses = _passage_uses(store, parent, change, search_passages, pairs)
     return replace(effect, **{name: share(outcomes) for name, outcomes in passage_uses.items()})

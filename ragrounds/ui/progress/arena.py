@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.ui.progress.screen import TaskDisplay
@@ -24,8 +25,8 @@ class LiveArena(TaskDisplay):
     def __init__(self, arena: Arena, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._axes = range(len(arena.axes))
-        self.matches = self.missing = self.calls = 0
-        self.cost_paid: float | None = 0.0
+        self.matches = self.missing = 0
+        self.spent = Spent()
         self._next_line = _EVERY
 
     def __exit__(self, *error: object) -> None:
@@ -54,16 +55,13 @@ class LiveArena(TaskDisplay):
         """Count a match without printing."""
         self.matches += 1
         self.missing += sum(finished.match.panel(axis) is None for axis in self._axes)
-        for judgement in finished.judgements:
-            self.calls += judgement.calls
-            self.cost_paid = (
-                None if self.cost_paid is None or judgement.cost_paid is None else self.cost_paid + judgement.cost_paid
-            )
+        self.spent += total_spent(judgement.spent for judgement in finished.judgements)
 
     def line(self) -> str:
         """Return all counts in one line."""
         return (
-            f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}, "
+            f"{number_of(self.matches, 'match')}, {number_of(self.spent.calls, 'judge call')}, "
+            f"{dollars(self.spent.cost_paid)}, "
             f"{self.matches / self.seconds:.1f} matches/s"
             f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.ui.progress.lines import least_mark
 from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.text import dollars, number_of
 
@@ -24,7 +26,7 @@ class JudgeProgress(TaskDisplay):
         super().__init__(stream)
         self._runs = ", ".join(runs)
         self._judged_count = self._failed = self._calls = self._unreadable = 0
-        self._paid: float | None = 0.0
+        self._spent = Spent()
 
     def observe(self, answer: JudgedAnswer) -> None:
         """Count an answer that was judged."""
@@ -32,9 +34,7 @@ class JudgeProgress(TaskDisplay):
         self._failed += answer.failed
         self._calls += len(answer.calls)
         self._unreadable += sum(not verdict.outcome for verdict in answer.verdicts)
-        for call in answer.calls:
-            cost = 0.0 if call.cached else call.cost_uncached
-            self._paid = None if self._paid is None or cost is None else self._paid + cost
+        self._spent += total_spent(call.spent for call in answer.calls)
 
     def line(self) -> str:
         """Return the progress in one line."""
@@ -43,5 +43,6 @@ class JudgeProgress(TaskDisplay):
         return (
             f"{number_of(self._judged_count, 'judgement')} of answers of {self._runs}, "
             f"{self._judged_count / self.seconds:.1f}/s, "
-            f"{number_of(self._calls, 'model call')}, {dollars(self._paid)} paid{failed}"
+            f"{number_of(self._calls, 'model call')}, "
+            f"{least_mark(self._spent)}{dollars(self._spent.cost_paid)} paid{failed}"
         )

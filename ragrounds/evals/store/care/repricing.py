@@ -18,6 +18,7 @@ from ragrounds.base.contracts import Used
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run, Usage
 from ragrounds.base.specs import parse
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import compress, decompress
@@ -142,7 +143,7 @@ class Repricing:
             return None
         if call["kind"] == "search":
             used = self._response_usage(call.get("key", "")).used
-            return None if used is None else _sum(used_price(resource, self._prices) for resource in used)
+            return None if used is None else known_sum(used_price(resource, self._prices) for resource in used)
         if call["kind"] == "model":
             provider, _, model = spec.name.partition(":")
             price = self._prices.get(spec.name)
@@ -185,10 +186,4 @@ def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
     if untold and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
     paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
-    return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}
-
-
-def _sum(amounts: Iterable[float | None]) -> float | None:
-    all_amounts = list(amounts)
-    known_amounts = [amount for amount in all_amounts if amount is not None]
-    return sum(known_amounts) if len(known_amounts) == len(all_amounts) else None
+    return {"cost_paid": known_sum(paid), "cost_uncached": known_sum(call.get("cost_uncached") for call in replied)}

@@ -20,7 +20,8 @@ from msgspec import Struct
 from ragrounds.base import hooks
 from ragrounds.base.http import believed_count
 from ragrounds.base.plugins import ExtensionPoint, fields_amiss
-from ragrounds.base.records import Status, Usage
+from ragrounds.base.records import Status
+from ragrounds.base.spent import Spent, Usage, total_spent
 
 MOST_SECONDS = 1e7
 """Seconds of one answer above which a time is taken for an error."""
@@ -249,12 +250,8 @@ _SEARCHES = re.compile(r"(?<![a-z])(?:search|retriev)", re.IGNORECASE)
 def sums_of(steps: Iterable[ImportedStep]) -> tuple[Usage | None, float | None]:
     """Return the sums of tokens and dollars of the models' calls; ``None`` if those of one call are unknown."""
     calls = [step for step in steps if step.kind == "model"]
-    tokens = [step.usage for step in calls if step.usage is not None]
-    costs = [step.cost for step in calls if step.cost is not None]
-    return (
-        sum(tokens, Usage()) if calls and len(tokens) == len(calls) else None,
-        sum(costs) if calls and len(costs) == len(calls) else None,
-    )
+    spent = total_spent(Spent(usage=step.usage, cost_paid=step.cost) for step in calls)
+    return (spent.usage, spent.cost_paid) if calls else (None, None)
 
 
 def usage_of(input: object, output: object) -> tuple[Usage | None, str]:
