@@ -21,6 +21,7 @@ from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.base.contracts import Closing, FinishedAttempt, System
 from ragrounds.base.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
+from ragrounds.base.spent import total_spent
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, guard_of
@@ -230,15 +231,10 @@ def _scored(
 
 def _tokens_made(attempt: Attempt) -> int | None:
     """Return the tokens of the calls that were not answered from the journal; ``None`` if a call's usage is unknown."""
-    total = 0
-    for call in calls(attempt.events):
-        if call.kind == "model" and call.role not in TOKENS_APART and not call.cached:
-            if call.usage is None:
-                if not call.error:
-                    return None
-                continue
-            total += call.usage.total
-    return total
+    made = (call for call in calls(attempt.events) if call.kind == "model" and not call.cached)
+    return total_spent(
+        call.spent for call in made if call.role not in TOKENS_APART and (call.usage is not None or not call.error)
+    ).tokens
 
 
 class _BuiltInGraph(Struct, frozen=True):

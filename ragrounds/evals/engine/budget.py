@@ -10,6 +10,7 @@ import time
 from msgspec import Struct
 
 from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.spent import known_sum
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,12 +64,8 @@ class BudgetStop:
 
     def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
         """Add dollars really paid, and tokens of calls that were made. ``None`` and negative values mean not known."""
-        is_cost_known, is_count_known = (
-            cost_paid is not None and cost_paid >= 0,
-            tokens_made is not None and tokens_made >= 0,
-        )
-        self._cost = self._cost + (cost_paid or 0) if self._cost is not None and is_cost_known else None
-        self._tokens = self._tokens + (tokens_made or 0) if self._tokens is not None and is_count_known else None
+        self._cost = known_sum((self._cost, None if cost_paid is None or cost_paid < 0 else cost_paid))
+        self._tokens = known_sum((self._tokens, None if tokens_made is None or tokens_made < 0 else tokens_made))
 
     def reached(self) -> str:
         """Return a message about the limit that is reached; empty if none is.

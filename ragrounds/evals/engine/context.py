@@ -57,6 +57,7 @@ from ragrounds.base.records import (
     Usage,
 )
 from ragrounds.base.specs import Value, parse
+from ragrounds.base.spent import known_sum
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.nested_context import NestedContext
@@ -534,11 +535,7 @@ class AttemptContext(AttemptLog):
 
     def _price(self, result: SearchResult) -> float | None:
         """Return the price of a search in dollars; ``None`` if it is not known."""
-        total: float | None = 0.0
-        for used in result.used:
-            price = used_price(used, self.prices)
-            total = None if total is None or price is None else total + price
-        return total
+        return known_sum([0.0, *(used_price(used, self.prices) for used in result.used)])
 
     def _model(self, role: str) -> Model:
         model = self.models.get(

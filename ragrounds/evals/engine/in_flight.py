@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from ragrounds.base.records import Entered, Left, Run
+from ragrounds.base.spent import Spent
 from ragrounds.evals.engine.attempt_log import AttemptLog
 
 _LONGEST = 300
@@ -49,8 +50,7 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     """Number of model calls that ended."""
     searches: int
     """Number of searches that ended."""
-    tokens: int | None
-    cost_uncached: float | None
+    spent: Spent
     doing: tuple[LiveCall, ...]
     """Calls in flight, in the order in which they began. Empty while the node itself works."""
 
@@ -83,7 +83,7 @@ IN_FLIGHT = InFlight()
 
 def _live(run: Run, question_id: str, epoch: int, started_at: float, log: AttemptLog) -> LiveAttempt:
     # The log changes while it is read, so a copy is used.
-    events, doing, spent = log.events.copy(), list(log.doing.values()), log.spent
+    events, doing = log.events.copy(), list(log.doing.values())
     entered = [event for event in events if isinstance(event, Entered)]
     left = {event.step for event in events if isinstance(event, Left)}
     return LiveAttempt(
@@ -96,8 +96,7 @@ def _live(run: Run, question_id: str, epoch: int, started_at: float, log: Attemp
         steps=len(entered),
         model_calls=log.calls["model"],
         searches=log.calls["search"],
-        tokens=spent.tokens,
-        cost_uncached=spent.cost_uncached,
+        spent=log.spent,
         doing=tuple(
             LiveCall(
                 kind=call.kind,

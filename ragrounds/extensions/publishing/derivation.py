@@ -20,7 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import TOKENS_APART, Attempt, Called, Gold, Question, Reply, Run, Score, Usage
+from ragrounds.base.records import TOKENS_APART, Attempt, Called, Gold, Question, Reply, Run, Score
+from ragrounds.base.spent import total_spent
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, content_version, select
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.plan import fingerprint
@@ -398,9 +399,8 @@ class _BundleStore:
         model_calls = [
             call for call in calls if call.kind == "model" and not call.error and call.role not in TOKENS_APART
         ]
-        usages = [call.usage for call in model_calls]
-        total = sum((usage for usage in usages if usage is not None), Usage())
-        if attempt.usage is not None and None not in usages and total != attempt.usage and attempt.unrecorded == 0:
+        total = total_spent(call.spent for call in model_calls).usage
+        if attempt.usage is not None and total is not None and total != attempt.usage and attempt.unrecorded == 0:
             self._outcome.differs(f"{location}, tokens: {attempt.usage} is stated, its calls sum to {total}")
 
     def _check_cost(self, call: Any, location: str) -> None:

@@ -60,8 +60,7 @@ def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
         "steps": 2,
         "model_calls": 1,
         "searches": 0,
-        "tokens": None,
-        "cost_uncached": None,
+        "spent": Spent(usage=None, cost_uncached=None),
         "doing": (call,),
     }
     return LiveAttempt(**{**made, **changed})

@@ -119,7 +119,7 @@ def sample(trace: Trace, scorers: Sequence[str]) -> dict[str, Any] | None:
         ],
         "evaluation": {"score": score.value, "is_correct": score.value == 1, "num_turns": len(messages)},
         "token_usage": usage and {
-            "input_tokens": usage.input, "output_tokens": usage.output, "total_tokens": usage.input + usage.output,
+            "input_tokens": usage.input, "output_tokens": usage.output, "total_tokens": usage.total,
             "input_tokens_cache_read": usage.cached, "reasoning_tokens": usage.reasoning,
         },
         "performance": {"latency_ms": 1000 * attempt.seconds},

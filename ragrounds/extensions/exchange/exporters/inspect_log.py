@@ -6,6 +6,7 @@ of its step, and our scores by scorer. Values without a field in Inspect are in 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,8 @@ import msgspec
 
 from ragrounds.base.contracts import Tool
 from ragrounds.base.http import read_json
-from ragrounds.base.records import WITHOUT_ANSWER, Message, Run, ToolCall, Usage
+from ragrounds.base.records import WITHOUT_ANSWER, Message, Run, ToolCall
+from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.trace.traces import steps as steps_of
@@ -34,7 +36,7 @@ from ragrounds.version import __version__
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
 
 
-_UsageByModel = dict[str, tuple[Usage | None, float | None]]
+_SpentByModel = defaultdict[str, Spent]
 """Model → the tokens and uncached dollars of its calls; ``None`` if not known of all of them."""
 
 
@@ -51,7 +53,7 @@ class InspectWriter:
 
     def write(self, store: Store, run: Run, path: Path) -> int:
         """Write one run, and return the number of samples. All samples are in memory while the log is written."""
-        used: _UsageByModel = {}
+        used: _SpentByModel = defaultdict(Spent)
         samples = [self._sample(trace, used) for trace in every_trace(store, run)]
         scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
         log = self._log
@@ -106,7 +108,7 @@ class InspectWriter:
             metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
         )
 
-    def _sample(self, trace: Trace, used: _UsageByModel) -> Any:
+    def _sample(self, trace: Trace, used: _SpentByModel) -> Any:
         question, attempt, hide = trace.question, trace.attempt, self._hide
         last = next(
             (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
@@ -115,8 +117,8 @@ class InspectWriter:
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
         attempt_usage = _used_by(trace)
-        for model, (usage, cost) in attempt_usage.items():
-            _add(used, model, usage, cost)
+        for model, spent in attempt_usage.items():
+            used[model] += spent
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
         return self._log.EvalSample(
             id=question.id,
@@ -264,37 +266,33 @@ class InspectWriter:
     def _plain(self, value: object) -> object:
         return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
 
-    def _model_usage(self, used: _UsageByModel) -> dict[str, Any]:
+    def _model_usage(self, used: _SpentByModel) -> dict[str, Any]:
         """Return tokens by model. A model whose tokens are not all known is left out: the rest would look like the
         sum."""
-        return {self._hide(model): self._usage(usage, cost) for model, (usage, cost) in used.items() if usage}
+        return {
+            self._hide(model): self._usage(spent.usage, spent.cost_uncached)
+            for model, spent in used.items()
+            if spent.usage
+        }
 
     def _usage(self, usage: Usage, cost: float | None) -> Any:
         return self._model.ModelUsage(
             input_tokens=usage.input,
             output_tokens=usage.output,
-            total_tokens=usage.input + usage.output,
+            total_tokens=usage.total,
             input_tokens_cache_read=usage.cached,
             reasoning_tokens=usage.reasoning,
             total_cost=cost,
         )
 
 
-def _used_by(trace: Trace) -> _UsageByModel:
-    used: _UsageByModel = {}
+def _used_by(trace: Trace) -> _SpentByModel:
+    used: _SpentByModel = defaultdict(Spent)
     for step in trace.steps:
         for call in (traced.call for traced in step.calls):
             if call.kind == "model" and not call.error:
-                _add(used, call.actor, call.usage, call.cost_uncached)
+                used[call.actor] += call.spent
     return used
-
-
-def _add(used: _UsageByModel, model: str, usage: Usage | None, cost: float | None) -> None:
-    tokens, dollars = used.get(model, (Usage(), 0.0))
-    used[model] = (
-        None if tokens is None or usage is None else tokens + usage,
-        None if dollars is None or cost is None else dollars + cost,
-    )
 
 
 def _time(seconds: float) -> datetime:

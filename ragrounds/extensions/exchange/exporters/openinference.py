@@ -31,7 +31,7 @@ def openinference(trace: Trace, node: TraceNode) -> dict[str, object]:
     tokens = usage and {
         "prompt": usage.input,
         "completion": usage.output,
-        "total": usage.input + usage.output,
+        "total": usage.total,
         "prompt_details.cache_read": usage.cached,
         "completion_details.reasoning": usage.reasoning,
     }
