@@ -3,9 +3,10 @@
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.claims.claims import BOUNDED_MEASURES, LiveClaim, parse_claim
+from ragrounds.evals.claims.claims import LiveClaim, parse_claim
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.sequential import ConfidenceSequence
+from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
 from tests.compare.making import questions
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.claims.assertions import check_claims
-from ragrounds.evals.claims.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
+from ragrounds.evals.claims.claims import Condition, Term, all_hold, decide, parse_claim, resolved
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.run_names import run_among
+from ragrounds.evals.trace.filter_fields import MEASURES
 from tests.compare.making import add_run, questions
 
 

@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from ragrounds.base.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, legend, outcome
-from ragrounds.evals.claims.claims import BOUNDED_MEASURES
 from ragrounds.evals.scorers import ready_scorers
 from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
 from tests.scorers.making import attempt, gold, question
 
 INVISIBLE = ["", " ", "\n\t ", "\u200b", "\ufeff", "\u00a0\u2003", "\x00", "\u200d \n"]

@@ -21,48 +21,31 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.records import Run
+from ragrounds.base.records import Run, Status
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.run_names import run_among
+from ragrounds.evals.trace.expressions import COMPARISONS, SIGNS, Comparison, TokenReader
+from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES, MEASURES
 
-Relation = Literal[">", ">=", "<", "<="]
-MEASURES = (
-    "accuracy",
-    "score",
-    "cost",
-    "cost_paid",
-    "tokens",
-    "model_calls",
-    "seconds",
-    "failed",
-    "blocked",
-    "capped",
-    "paused",
-    "refused",
-    "abstained",
-    "unreadable",
-    "empty",
-)
-"""Measures of a term: the mean score (`accuracy`: by a scorer whose 1 is a right answer), costs of a question (`cost`:
-uncached dollars), and shares of outcomes."""
-BOUNDED_MEASURES = ("accuracy", "score", *MEASURES[MEASURES.index("failed") :])
-"""Measures between 0 and 1. The others have no upper bound, so they have no confidence sequence by betting."""
-ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
+ENDINGS = frozenset(get_args(Status))
 """Measures that depend on an attempt's status alone, whatever its kind of question and its scorer."""
+_MIRRORED = str.maketrans("<>", "><")
 _ROUNDING = 1e-9
 _SEPARATED_LEVEL = 0.95
 """Level of `separated` if the claim gives none."""
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
-                    r"|(?P<sign>>=|<=|[-+*()<>@,]))")  # fmt: skip
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?:\s*%)?)|(?P<word>[A-Za-z_]+)"
+    r"|(?P<sign>>=|<=|[-+*()<>@,]))"
+)
 _BOUNDARY = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\](),]')
 
 MeasureValue = Callable[[str, str, str], float | None]
@@ -83,7 +66,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
     terms: tuple[Term, ...]
     constant: float
-    relation: Relation
+    relation: Comparison
     level: float | None = None
     """Requested confidence; if ``None``, the point estimate decides."""
     apart: bool = False
@@ -134,8 +117,7 @@ def claimed_sum(condition: Condition) -> ClaimedSum:
     The first measure has no minus.
     """
     sign = -1.0 if condition.terms[0].factor < 0 else 1.0
-    mirrored: dict[Relation, Relation] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
-    relation = condition.relation if sign > 0 else mirrored[condition.relation]
+    relation = condition.relation if sign > 0 else condition.relation.translate(_MIRRORED)
     parts = []
     for index, term in enumerate(condition.terms):
         factor = sign * term.factor
@@ -173,22 +155,18 @@ def decide(condition: Condition, value: float, low: float | None, high: float | 
     belong to it.
     """
     if condition.level is None:
-        return "holds" if _compares(value, condition.relation) else "fails"
+        return "holds" if COMPARISONS[condition.relation](value, 0) else "fails"
     if low is None or high is None:
         return "undecided"
     if condition.apart:
         return "holds" if low > 0 or high < 0 else "undecided"
-    comparisons = {_compares(low, condition.relation), _compares(high, condition.relation)}
-    return "undecided" if len(comparisons) == 2 else "holds" if True in comparisons else "fails"
+    at_low, at_high = (COMPARISONS[condition.relation](end, 0) for end in (low, high))
+    return "undecided" if at_low != at_high else "holds" if at_low else "fails"
 
 
 def all_hold(decisions: list[Decision]) -> Decision:
     """Combine several decisions: all must hold, and a single failure decides."""
     return "fails" if "fails" in decisions else "undecided" if "undecided" in decisions else "holds"
-
-
-def _compares(value: float, relation: Relation) -> bool:
-    return {">": value > 0, ">=": value >= 0, "<": value < 0, "<=": value <= 0}[relation]
 
 
 def parse_claim(text: str) -> Claim:
@@ -197,144 +175,115 @@ def parse_claim(text: str) -> Claim:
     Raises:
         UserError: the text does not follow the grammar; the message gives the position.
     """
-    reader = _Reader(text)
-    conditions = [_condition(reader)]
-    while reader.taken("and"):
-        conditions.append(_condition(reader))
-    if reader.at_end():
-        return Claim(text, tuple(conditions))
-    raise reader.wrong("'@', 'and' or the end")
+    return _Parser(text, _TOKEN).claim()
 
 
-class _Reader:
-    """Text of a claim and the position up to which it is read."""
+class _Parser(TokenReader):
+    """Parser of a claim, from left to right."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.position = text, 0
+    def claim(self) -> Claim:
+        """Parse the whole claim."""
+        conditions = [self._condition()]
+        while self.skip("and"):
+            conditions.append(self._condition())
+        if self.text[self.position :].strip():
+            raise self._wrong("'@', 'and' or the end")
+        return Claim(self.text, tuple(conditions))
 
-    def at_end(self) -> bool:
-        """Return True if only white space is left."""
-        return not self.text[self.position :].strip()
+    def _condition(self) -> Condition:
+        if self.skip("separated"):
+            self._expect("(")
+            first = self._run()
+            self._expect(",")
+            second = self._run()
+            self._expect(")")
+            pair = (Term(1.0, "score", first), Term(-1.0, "score", second))
+            level = self._level() or _SEPARATED_LEVEL
+            return Condition(terms=pair, constant=0.0, relation=">", level=level, apart=True)
+        left, left_constant = self._sum()
+        relation = self.skip(">", ">=", "<", "<=")
+        if not relation:
+            raise self._wrong("'>', '>=', '<' or '<='")
+        right, right_constant = self._sum()
+        terms = (*left, *(replace(term, factor=-term.factor) for term in right))
+        if not terms:
+            raise UserError(f"The claim {self.text!r} has no run: write, for example, accuracy(RUN) > 0.5.")
+        constant = left_constant - right_constant
+        return Condition(terms=terms, constant=constant, relation=SIGNS[relation], level=self._level())
 
-    def peek(self) -> re.Match[str] | None:
-        """Return the next number, word or sign without moving on."""
-        return _TOKEN.match(self.text, self.position)
-
-    def taken(self, *words: str) -> str | None:
-        """Return the next word or sign and move past it, if it is one of these."""
-        token = self.peek()
-        if token is None or (token["name"] or token["sign"]) not in words:
+    def _level(self) -> float | None:
+        if not self.skip("@"):
             return None
-        self.position = token.end()
-        return token["name"] or token["sign"]
+        start, level = self.position, self._number()
+        if level is None or not 0.5 <= level < 1:
+            self.position = start
+            raise self._wrong("a confidence from 50% to below 100%, such as 95%")
+        return level
 
-    def number(self) -> float | None:
+    def _sum(self) -> tuple[list[Term], float]:
+        terms: list[Term] = []
+        constant = 0.0
+        sign = self.skip("+", "-") or "+"
+        while sign:
+            factor, number = (1.0 if sign == "+" else -1.0), self._number()
+            if number is None or self.skip("*"):
+                terms.append(self._term(factor * (1.0 if number is None else number)))
+            else:
+                constant += factor * number
+            sign = self.skip("+", "-")
+        return terms, constant
+
+    def _term(self, factor: float) -> Term:
+        token = self.peek()
+        name = token.text
+        if token.kind != "word":
+            raise self._wrong("a number, or a measure such as accuracy(RUN)")
+        if name not in MEASURES:
+            raise UserError(
+                f"Cannot read the claim {self.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} Known: "
+                f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
+            )
+        self.take()
+        self._expect("(")
+        run = self._run()
+        self._expect(")")
+        return Term(factor, name, run)
+
+    def _number(self) -> float | None:
         """Read a number; ``%`` divides it by 100. Return ``None`` if the next token is not a number."""
         token = self.peek()
-        if token is None or token["number"] is None:
+        if token.kind != "number":
             return None
-        value = float(token["number"]) / (100 if token["percent"] else 1)
+        value = float(token.text.removesuffix("%")) / (100 if token.text.endswith("%") else 1)
         if not math.isfinite(value):
-            raise self.wrong("a number that is finite")
-        self.position = token.end()
+            raise self._wrong("a number that is finite")
+        self.take()
         return value
 
-    def reference(self) -> str:
+    def _run(self) -> str:
         """Read a run, up to the comma or bracket that ends it. A spec may contain brackets and commas of its own."""
         start, depth = self.position, 0
         for mark in _BOUNDARY.finditer(self.text, start):
             sign = mark.group()
             if depth == 0 and sign in ",)":
-                self.position = mark.start()
-                run = self.text[start : self.position].strip()
-                if not run:
-                    break
-                return run
+                if run := self.text[start : mark.start()].strip():
+                    self.position = mark.start()
+                    return run
+                break
             depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(sign, 0)
-        self.position = start
-        raise self.wrong("a run and ')'")
+        raise self._wrong("a run and ')'")
 
-    def expect(self, sign: str) -> None:
-        """Read this sign, or raise UserError if another follows."""
-        if not self.taken(sign):
-            raise self.wrong(repr(sign))
+    def _expect(self, sign: str) -> None:
+        if not self.skip(sign):
+            raise self._wrong(repr(sign))
 
-    def wrong(self, expected: str) -> UserError:
+    def _wrong(self, expected: str) -> UserError:
         """Return the error that names the expected and the actual text at this position."""
-        position = self.position + len(self.text[self.position :]) - len(self.text[self.position :].lstrip())
-        actual = repr(self.text[position : position + 12]) if position < len(self.text) else "the end"
+        rest = self.text[self.position :].lstrip()
+        position, actual = len(self.text) - len(rest), repr(rest[:12]) if rest else "the end"
         return UserError(
             f"Cannot read the claim {self.text!r}: expected {expected} at position {position}, found {actual}."
         )
-
-
-def _condition(reader: _Reader) -> Condition:
-    if reader.taken("separated"):
-        reader.expect("(")
-        first = reader.reference()
-        reader.expect(",")
-        second = reader.reference()
-        reader.expect(")")
-        pair = (Term(1.0, "score", first), Term(-1.0, "score", second))
-        level = _level(reader)
-        return Condition(terms=pair, constant=0.0, relation=">", level=level or _SEPARATED_LEVEL, apart=True)
-    left, left_constant = _sum(reader)
-    relation = reader.taken(">", ">=", "<", "<=")
-    if relation is None:
-        raise reader.wrong("'>', '>=', '<' or '<='")
-    right, right_constant = _sum(reader)
-    terms: tuple[Term, ...] = (*left, *(Term(-term.factor, term.measure, term.run) for term in right))
-    if not terms:
-        raise UserError(f"The claim {reader.text!r} has no run: write, for example, accuracy(RUN) > 0.5.")
-    signs: dict[str, Relation] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
-    return Condition(
-        terms=terms, constant=left_constant - right_constant, relation=signs[relation], level=_level(reader)
-    )
-
-
-def _level(reader: _Reader) -> float | None:
-    if not reader.taken("@"):
-        return None
-    start = reader.position
-    level = reader.number()
-    if level is None or not 0.5 <= level < 1:
-        reader.position = start
-        raise reader.wrong("a confidence from 50% to below 100%, such as 95%")
-    return level
-
-
-def _sum(reader: _Reader) -> tuple[tuple[Term, ...], float]:
-    terms: list[Term] = []
-    constant = 0.0
-    sign = reader.taken("+", "-") or "+"
-    while True:
-        factor = 1.0 if sign == "+" else -1.0
-        number = reader.number()
-        if number is None or reader.taken("*"):
-            terms.append(_term(reader, factor * (1.0 if number is None else number)))
-        else:
-            constant += factor * number
-        following = reader.taken("+", "-")
-        if following is None:
-            return tuple(terms), constant
-        sign = following
-
-
-def _term(reader: _Reader, factor: float) -> Term:
-    token = reader.peek()
-    name = token["name"] if token else None
-    if token is None or name is None:
-        raise reader.wrong("a number, or a measure such as accuracy(RUN)")
-    if name not in MEASURES:
-        raise UserError(
-            f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} Known: "
-            f"{', '.join(MEASURES)}; separated(RUN, RUN) takes no comparison."
-        )
-    reader.position = token.end()
-    reader.expect("(")
-    run = reader.reference()
-    reader.expect(")")
-    return Term(factor, name, run)
 
 
 def resolved(claim: Claim, runs: Sequence[Run], names: Mapping[str, str] | None = None) -> Claim:

@@ -44,7 +44,6 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Attempt, Question, Run, Score
 from ragrounds.base.text import parse_toml
 from ragrounds.evals.claims.claims import (
-    BOUNDED_MEASURES,
     Claim,
     Condition,
     MeasureValue,
@@ -61,6 +60,7 @@ from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, ro
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.one_sided import OneSided, lower_end, questions_to, reach
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
 
 Tier = Literal["critical", "supporting", "advisory"]
 Verdict = Literal["GO", "NO-GO", "UNDECIDED"]

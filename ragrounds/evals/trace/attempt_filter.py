@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
+from ragrounds.evals.trace.expressions import SIGNS, Comparison, Token, TokenReader
 from ragrounds.evals.trace.filter_fields import (
     ALIASES,
     BY_NAME,
@@ -30,8 +30,6 @@ from ragrounds.evals.trace.filter_fields import (
     how_written,
     read_figure,
 )
-
-Comparison = Literal["<", "<=", ">", ">=", "=", "!="]
 
 LONGEST = 4000
 """Largest number of characters of an expression."""
@@ -159,19 +157,19 @@ _SHORT = 3
 _CONNECTING = frozenset({"and", "or", "not"})
 _WIDE = str.maketrans("：＜＞＝（）！　", ":<>=()! ")
 """Signs that mean the same. Each replaces exactly one character, so that positions stay valid."""
-_QUOTED = r"""(?P<quoted>"(?:[^"\\]|\\.)*(?P<closed>"\*?)?|[“”„«»](?:[^“”„«»\\]|\\.)*(?P<ended>[“”„«»]\*?)?)"""
+_QUOTED = r"""(?P<quoted>"(?:[^"\\]|\\.)*"\*?|[“”„«»](?:[^“”„«»\\]|\\.)*[“”„«»]\*?)|(?P<unclosed>["“”„«»])"""
 _TOKEN = re.compile(
     rf"\s*(?:(?P<bracket>[()])|{_QUOTED}|(?P<sign><=|>=|!=|==|[<>=:])|(?P<word>[^\s()\"“”„«»<>=:!]+|!))", re.DOTALL
 )
 _VALUE = re.compile(rf"\s*(?:{_QUOTED}|(?P<word>(?:\[[^\]\s]*\]|[^\s()\"“”„«»])+))", re.DOTALL)
 """Value after a sign. A name may have brackets with signs in them, ``vanilla_rag[top_k=8]``."""
-_KINDS: dict[str, Literal["bracket", "sign", "word"]] = {"bracket": "bracket", "sign": "sign", "word": "word"}
 _GOLD = {words: replacement for words, replacement, _ in GOLD_PHRASES if replacement}
 _ALONE = {"noted": "noted", "error": "troubled"}
 """Words that are flags if no sign follows them."""
-_COMPARISONS: dict[str, Comparison] = {
-    "<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", ":": "=", "!=": "!=",
-}  # fmt: skip
+
+
+def _error(token: Token, message: str) -> FilterError:
+    return FilterError(message, token.position, len(token.text))
 
 
 def _needs_brackets(expression: str) -> bool:
@@ -181,51 +179,44 @@ def _needs_brackets(expression: str) -> bool:
         return True
 
 
-class _Token(Struct, frozen=True):
-    kind: Literal["bracket", "quoted", "sign", "word", "end"]
-    text: str
-    position: int
-
-    @property
-    def plain(self) -> str:
-        """Return a word without case; empty for any other token."""
-        return self.text.casefold() if self.kind == "word" else ""
-
-
-class _Parser:
+class _Parser(TokenReader):
     """Parser of an expression, from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.source_text = text.replace("\0", "\ufffd")
-        self.text = self.source_text.translate(_WIDE)
-        self.position = 0
+        source = text.replace("\0", "\ufffd")
+        super().__init__(source.translate(_WIDE), _TOKEN, source)
         self.depth = 0
+
+    def match(self, pattern: re.Pattern[str]) -> tuple[Token, int]:
+        """Return the token that follows and the position after it. Quoted text is kept as it was typed.
+
+        Raises:
+            FilterError: a quote is not closed.
+        """
+        token, end = super().match(pattern)
+        if token.kind == "unclosed":
+            raise FilterError(f"The quote at {token.position + 1} is not closed.", token.position, 1)
+        return token, end
 
     def parse(self) -> Wanted | None:
         """Parse the whole expression."""
-        if self._peek().kind == "end":
+        if self.peek().kind == "end":
             return None
         expression = self._either()
-        rest = self._peek()
+        rest = self.peek()
         if rest.kind != "end":
             raise FilterError(f"There is no ( for the ) at {rest.position + 1}.", rest.position, 1)
         return expression
 
     def _either(self) -> Wanted:
         parts = [self._both()]
-        while self._peek().plain == "or":
-            self._take()
+        while self.skip("or"):
             parts.append(self._both())
         return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def _both(self) -> Wanted:
         parts = [self.single()]
-        while True:
-            ahead = self._peek()
-            if ahead.plain == "and":
-                self._take()
-            elif ahead.kind == "end" or ahead.text == ")" or ahead.plain == "or":
-                break
+        while self.skip("and") or self.peek().plain not in ("", ")", "or"):
             part, last = self.single(), parts[-1]
             if isinstance(part, TextTest) and isinstance(last, TextTest) and part.fields == last.fields == ():
                 # Adjacent words without a field are one search.
@@ -236,17 +227,16 @@ class _Parser:
 
     def single(self) -> Wanted:
         """Parse one condition, with an optional `not` before it."""
-        token, opposite = self._take(), False
-        while token.plain == "not":
-            if self._peek().plain == "run":
-                self._take()
+        opposite = False
+        while self.skip("not"):
+            if self.skip("run"):
                 return Unless(FlagTest("not_run")) if opposite else FlagTest("not_run")
-            token, opposite = self._take(), not opposite
-        condition = self._positive(token)
+            opposite = not opposite
+        condition = self._positive(self.take())
         return Unless(condition) if opposite else condition
 
-    def _positive(self, token: _Token) -> Wanted:
-        if token.text == "(" and token.kind == "bracket":
+    def _positive(self, token: Token) -> Wanted:
+        if token.text == "(":
             return self._bracketed(token)
         if token.kind == "quoted":
             return TextTest(_as_phrase(token), (), token.position)
@@ -254,144 +244,106 @@ class _Parser:
             return self._word(token)
         if token.kind == "end":
             raise FilterError("A condition is missing at the end: wrong, hops>3, agent:direct …", token.position, 1)
-        raise FilterError(
-            f"{token.text!r} at {token.position + 1} needs a condition before it: wrong, hops>3, agent:direct …",
-            token.position,
-            len(token.text),
-        )
+        needs = f"{token.text!r} at {token.position + 1} needs a condition before it"
+        raise _error(token, f"{needs}: wrong, hops>3, agent:direct …")
 
-    def _bracketed(self, opened: _Token) -> Wanted:
+    def _bracketed(self, opened: Token) -> Wanted:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise FilterError(f"More than {_DEEPEST} brackets in brackets.", opened.position, 1)
         expression = self._either()
-        if self._take().text != ")":
+        if self.take().text != ")":
             raise FilterError(f"The ( at {opened.position + 1} has no ).", opened.position, 1)
         self.depth -= 1
         return expression
 
-    def _word(self, token: _Token) -> Wanted:
+    def _word(self, token: Token) -> Wanted:
         name = ALIASES.get(token.plain, token.plain)
         if name == "gold":
             return self._gold(token)
-        field, ahead = BY_NAME.get(name), self._peek()
-        if ahead.kind == "sign":
-            if field is None:
-                raise FilterError(
-                    f"There is no field {token.text!r}.{nearest(name, [*BY_NAME, *ALIASES])} "
-                    f'Put a text that contains a sign in quotes: "{token.text}{ahead.text}…".',
-                    token.position,
-                    len(token.text),
-                )
-            return self._compared(field, token, self._take())
+        field, ahead = BY_NAME.get(name), self.peek()
         if field is None:
-            return TextTest(token.text, (), token.position)
-        return self._alone(field, token)
-
-    def _alone(self, field: FilterField, token: _Token) -> Wanted:
+            if ahead.kind != "sign":
+                return TextTest(token.text, (), token.position)
+            raise _error(
+                token,
+                f"There is no field {token.text!r}.{nearest(name, [*BY_NAME, *ALIASES])} "
+                f'Put a text that contains a sign in quotes: "{token.text}{ahead.text}…".',
+            )
+        if ahead.kind == "sign":
+            return self._compared(field, self.take())
         if field.kind == "flag":
             return FlagTest(field.name)
         if field.name in _ALONE:
             return FlagTest(_ALONE[field.name])
         if field.counts:
             return NumberTest(field.name, ">", 0)
-        raise FilterError(
+        raise _error(
+            token,
             f"{token.text!r} needs something to compare with: {field.example}. "
             f'The word itself as text: "{token.text}".',
-            token.position,
-            len(token.text),
         )
 
-    def _compared(self, field: FilterField, token: _Token, sign: _Token) -> Wanted:
-        start, value = self._value(field, sign)
+    def _compared(self, field: FilterField, sign: Token) -> Wanted:
+        value = self.take(_VALUE)
+        if value.kind == "end":
+            raise _error(sign, f"{field.name}{sign.text} needs a value: {field.example}.")
         if field.kind == "flag":
-            raise FilterError(f"{field.name!r} takes no value: leave {sign.text!r} out.", sign.position, len(sign.text))
+            raise _error(sign, f"{field.name!r} takes no value: leave {sign.text!r} out.")
         if field.kind == "number":
             return self._number(field, sign, value)
         if sign.text not in (":", "=", "==", "!="):
-            raise FilterError(f"{field.name!r} is no number: {field.example}.", sign.position, len(sign.text))
+            raise _error(sign, f"{field.name!r} is no number: {field.example}.")
         if field.kind == "text":
             fields = () if field.name == "text" else (TEXTS.get(field.name, field.name),)
-            test: Wanted = TextTest(_as_phrase(value), fields, start)
+            test: Wanted = TextTest(_as_phrase(value), fields, value.position)
         else:
-            test = ValueTest(field.name, _known_value(field, _unquoted(value), start), sign.text != ":", start)
+            name = _known_value(field, _unquoted(value), value.position)
+            test = ValueTest(field.name, name, sign.text != ":", value.position)
         return Unless(test) if sign.text == "!=" else test
 
-    def _number(self, field: FilterField, sign: _Token, value: _Token) -> NumberTest:
-        comparison, text = _COMPARISONS[sign.text], _unquoted(value)
-        ahead = self._peek()
+    def _number(self, field: FilterField, sign: Token, value: Token) -> NumberTest:
+        comparison, text = SIGNS[sign.text], _unquoted(value)
+        ahead = self.peek()
         if ahead.kind == "word" and text[-1:].isdigit() and read_figure(text + ahead.text, field.unit) is not None:
-            text += self._take().text  # 10 s
+            text += self.take().text  # 10 s
         if text.casefold() in ("unknown", "none", "?") and comparison in ("=", "!="):
             return NumberTest(field.name, comparison, None)
         figure = read_figure(text, field.unit)
         if figure is None:
-            raise FilterError(
-                f"{field.name}{sign.text}{text}: expected {how_written(field.unit)}, as in {field.example}.",
-                value.position,
-                len(value.text),
-            )
+            expected = f"expected {how_written(field.unit)}, as in {field.example}"
+            raise _error(value, f"{field.name}{sign.text}{text}: {expected}.")
         return NumberTest(field.name, comparison, figure)
 
-    def _gold(self, token: _Token) -> Wanted:
+    def _gold(self, token: Token) -> Wanted:
         """Parse ``gold found``, ``gold not seen``, ``gold all found`` or ``gold rank<=5``."""
-        opposite, every = self._skips("not"), self._skips("all")
-        ahead = self._take()
+        opposite, every = self.skip("not"), self.skip("all")
+        ahead = self.take()
         field, words = BY_NAME.get(f"gold_{ahead.plain}"), f"{'all ' if every else ''}{ahead.plain}"
-        if field is not None and not every and self._peek().kind == "sign":
-            condition = self._compared(field, ahead, self._take())
+        if field is not None and not every and self.peek().kind == "sign":
+            condition = self._compared(field, self.take())
         elif opposite and (exactly := _GOLD.get(f"gold not {words}")):
             return _Parser(exactly).single()
         elif replacement := _GOLD.get(f"gold {words}"):
             condition = _Parser(replacement).single()
         elif field is not None and not every:
-            raise FilterError(f"gold {ahead.text} needs a number: {field.example}.", ahead.position, len(ahead.text))
+            raise _error(ahead, f"gold {ahead.text} needs a number: {field.example}.")
         else:
-            raise FilterError(
+            raise _error(
+                token,
                 "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
                 'As text: "gold".',
-                token.position,
-                len(token.text),
             )
         return Unless(condition) if opposite else condition
 
-    def _skips(self, word: str) -> bool:
-        return self._peek().plain == word and bool(self._take())
 
-    def _value(self, field: FilterField, sign: _Token) -> tuple[int, _Token]:
-        match = _VALUE.match(self.text, self.position)
-        if match is None:
-            raise FilterError(f"{field.name}{sign.text} needs a value: {field.example}.", sign.position, len(sign.text))
-        token = self._token(match)
-        self.position = match.end()
-        return token.position, token
-
-    def _peek(self) -> _Token:
-        match = _TOKEN.match(self.text, self.position)
-        return _Token("end", "", len(self.text)) if match is None else self._token(match)
-
-    def _take(self) -> _Token:
-        token = self._peek()
-        if match := _TOKEN.match(self.text, self.position):
-            self.position = match.end()
-        return token
-
-    def _token(self, match: re.Match[str]) -> _Token:
-        kind, (start, end) = match.lastgroup or "", match.span(match.lastgroup or 0)
-        if kind == "quoted":
-            if not (match["closed"] or match["ended"]):
-                raise FilterError(f"The quote at {start + 1} is not closed.", start, 1)
-            return _Token("quoted", self.source_text[start:end], start)  # quoted text is kept as it was typed
-        return _Token(_KINDS[kind], self.text[start:end], start)
-
-
-def _unquoted(token: _Token) -> str:
+def _unquoted(token: Token) -> str:
     if token.kind != "quoted":
         return token.text
     return re.sub(r"\\(.)", r"\1", token.text.removesuffix("*")[1:-1], flags=re.DOTALL)
 
 
-def _as_phrase(token: _Token) -> str:
+def _as_phrase(token: Token) -> str:
     """Return words for the full-text search. A quoted text stays in quotes, without quotes inside."""
     if token.kind != "quoted":
         return token.text

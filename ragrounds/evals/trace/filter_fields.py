@@ -113,6 +113,15 @@ TEXTS = {"error": "reason"}
 ALIASES = {"outcome": "status", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
 """Synonyms of fields."""
 
+MEASURES: dict[str, FilterField] = {
+    "accuracy": BY_NAME["score"], "score": BY_NAME["score"], "cost": BY_NAME["cost"], "cost_paid": BY_NAME["paid"],
+    "tokens": BY_NAME["tokens"], "model_calls": BY_NAME["model_calls"], "seconds": BY_NAME["time"],
+    **{name: BY_NAME[name] for name in OUTCOMES if name not in ("answered", "not_run")},
+}  # fmt: skip
+"""Measures of claims, and the field that each is the mean of: of a flag it is the share of attempts with the flag."""
+BOUNDED_MEASURES = tuple(name for name, field in MEASURES.items() if field.kind == "flag" or field.unit == "share")
+"""Measures between 0 and 1. The others have no upper bound, so they have no confidence sequence by betting."""
+
 GOLD = frozenset(field.name for field in FIELDS if field.name.startswith("gold_"))
 """Fields that are unknown if the question's gold documents are not known."""
 FACTS = GOLD | frozenset("steps hops repeated failed_calls failed_searches faults note".split())

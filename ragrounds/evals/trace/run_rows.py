@@ -6,7 +6,6 @@ A statement joins only the tables whose columns it names, so that a statement ov
 from __future__ import annotations
 
 import functools
-import operator
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_filter import (
     AllOf,
     AnyOf,
-    Comparison,
     FlagTest,
     NumberTest,
     TextTest,
@@ -33,6 +31,7 @@ from ragrounds.evals.trace.attempt_filter import (
     Wanted,
     no_such,
 )
+from ragrounds.evals.trace.expressions import COMPARISONS
 from ragrounds.evals.trace.text_search import TextSearch
 
 Column = sa.ColumnElement[Any]
@@ -323,7 +322,7 @@ class RunRows:
                 column = self.number(field)
                 return column.is_(None) if comparison == "=" else column.is_not(None)
             case NumberTest(field, comparison, value):
-                compared: Where = _COMPARED[comparison](self.number(field), value)
+                compared: Where = COMPARISONS[comparison](self.number(field), value)
                 return compared
             case ValueTest():
                 return self.matches_name(expression)
@@ -454,9 +453,6 @@ class RunRows:
         return column.ilike(plain.replace("*", "%"), escape="\\")
 
 
-_COMPARED: dict[Comparison, Callable[[Any, Any], Any]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
-}  # fmt: skip
 _SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
     "right": lambda value: value >= 1,
     "wrong": lambda value: value < 1,
