@@ -112,14 +112,19 @@ class _Assertions:
 
         For runs that stopped early it is decided by the interval that is valid at any number of questions.
         """
-        questions = self._questions(condition)
-        columns = []
+        # Shares of attempts by status concern every kind of question. A score, an answer status, and measures combined
+        # with these concern the questions of the scorer.
+        of_endings = condition.of_endings
+        questions = self.basis.questions if of_endings else self.basis.questions_for(self.scorer)
+        columns: list[Values] = []
         for term in condition.terms:
             values = self._values(term, questions)
             if values is None:
                 return _undecided(condition, claimed_sum, f"the {term.measure} of {term.run} is unknown")
-            columns.append((term.factor, values))
+            columns.append(values)
         run_ids = [term.run for term in condition.terms]
+        status, epochs = self.basis.status, self.basis.epochs
+        open_shares = [open_share(status[term.run], questions, epochs, term.measure) for term in condition.terms]
         if condition.level is not None and self.stopped.concerns(*run_ids):
             if any(term.measure in CLAIMED_COSTS for term in condition.terms):
                 return _undecided(
@@ -127,27 +132,20 @@ class _Assertions:
                 )
             if cancels(condition):
                 return _undecided(condition, claimed_sum, "it compares a run with itself")
-            if any(_is_ratio(values) for _, values in columns):
+            if any(map(_is_ratio, columns)):
                 return _undecided(
                     condition,
                     claimed_sum,
                     f"{self.scorer} is not a mean over questions: it has no valid interval for these runs",
                 )
-            return _sequential_verdict(
-                condition,
-                claimed_sum,
-                self._rounds(condition, run_ids),
-                columns,
-                self._open_shares(condition, questions),
-            )
+            rounds = self.stopped.rounds("" if of_endings else self.scorer, *run_ids)
+            return _sequential_verdict(condition, claimed_sum, rounds, columns, open_shares)
         scored_questions = [
-            question for question in questions if all(values.get(question.id) is not None for _, values in columns)
+            question for question in questions if all(values.get(question.id) is not None for values in columns)
         ]
         if not scored_questions:
             return _undecided(condition, claimed_sum, "no question has a score")
-        estimate_and_decision = self._estimate_and_decide(
-            condition, scored_questions, [values for _, values in columns]
-        )
+        estimate_and_decision = self._estimate_and_decide(condition, scored_questions, columns)
         if estimate_and_decision is None:
             return _undecided(condition, claimed_sum, "there is nothing to count")
         estimate, decision, reasons = estimate_and_decision
@@ -155,19 +153,14 @@ class _Assertions:
         reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
         if estimate.low is None:
             reasons.append("too few questions, or too little variation, for an interval")
-        open_shares = self._open_shares(condition, questions)
         could_change = self._could_change(condition, scored_questions, columns, open_shares, decision)
         if decision == "undecided" and any(share.count for share in open_shares):
             explanation = f"; whatever their results, {WIDE}" if not reasons else ""
-            reasons = [
-                _open_note(condition, open_shares) + (": they could decide this" if could_change else explanation),
-                *reasons,
-            ]
+            effect = ": they could decide this" if could_change else explanation
+            reasons.insert(0, _open_note(condition, open_shares) + effect)
         elif could_change:
-            decision, reasons = (
-                "undecided",
-                [f"{_open_note(condition, open_shares)}: they could reverse this", *reasons],
-            )
+            decision = "undecided"
+            reasons.insert(0, f"{_open_note(condition, open_shares)}: they could reverse this")
         low, high = claimed_sum.interval(estimate.low, estimate.high)
         scored_ids = [question.id for question in scored_questions]
         against, alike = (
@@ -204,53 +197,30 @@ class _Assertions:
         self,
         condition: Condition,
         questions: Sequence[Question],
-        columns: Sequence[tuple[float, Values]],
+        columns: Sequence[Values],
         open_shares: Sequence[OpenShare],
         decision: Decision,
     ) -> bool:
         """Return True if attempts that are still open could change the decision or bring one about."""
         if not any(share.count for share in open_shares):
             return False
-        unbounded = any(
-            share.count and (_is_ratio(values) or not self._is_share(term))
-            for term, share, (_, values) in zip(condition.terms, open_shares, columns, strict=True)
-        )
-        if unbounded:
-            return True
+        terms = list(zip(condition.terms, columns, open_shares, strict=True))
+        if any(share.count and (_is_ratio(values) or not self._is_share(term)) for term, values, share in terms):
+            return True  # nothing bounds them
         signs = set()
         for upwards in (False, True):
-            extreme_columns = [
-                at_end(factor, values, share, upwards)
-                for (factor, values), share in zip(columns, open_shares, strict=True)
-            ]
+            extreme_columns = [at_end(term.factor, values, share, upwards) for term, values, share in terms]
             estimate_and_decision = self._estimate_and_decide(condition, questions, extreme_columns)
             if estimate_and_decision is None or estimate_and_decision[1] != decision:
                 return True
             signs.add(estimate_and_decision[0].value > 0)
         return condition.apart and decision == "holds" and len(signs) > 1
 
-    def _open_shares(self, condition: Condition, questions: Sequence[Question]) -> list[OpenShare]:
-        """Return the open attempts of each term."""
-        status, epochs = self.basis.status, self.basis.epochs
-        return [open_share(status[term.run], questions, epochs, term.measure) for term in condition.terms]
-
     def _is_share(self, term: Term) -> bool:
         """Return True if a measure lies between 0 and 1."""
         if term.measure in _SCORES:
             return described(self.scorer).unit == "percent"
         return term.measure not in CLAIMED_COSTS
-
-    def _rounds(self, condition: Condition, run_ids: Sequence[str]) -> Sequence[QuestionRound]:
-        """Return the rounds of a condition's questions for runs that stopped early."""
-        return self.stopped.rounds("" if condition.of_endings else self.scorer, *run_ids)
-
-    def _questions(self, condition: Condition) -> Sequence[Question]:
-        """Return the questions that a condition is about.
-
-        Shares of attempts by status concern every kind of question. A score, an answer status, and measures combined
-        with these concern the questions of the scorer.
-        """
-        return self.basis.questions if condition.of_endings else self.basis.questions_for(self.scorer)
 
     def _estimate(
         self, condition: Condition, questions: Sequence[Question], columns: Sequence[Values]
@@ -282,7 +252,7 @@ class _Assertions:
                 clusters,
                 constant=condition.constant,
                 attempts=outcomes_in(described(self.scorer), self.basis.epochs),
-                bounded=self._are_shares(condition),
+                bounded=all(map(self._is_share, condition.terms)),
                 level=level,
                 seed=self.seed,
             )
@@ -291,10 +261,6 @@ class _Assertions:
         if measures <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
             return difference_and_test(value_columns, strata, clusters, mean, level, condition.constant)[0]
         return mean(level)
-
-    def _are_shares(self, condition: Condition) -> bool:
-        """Return True if every measure lies between 0 and 1."""
-        return all(self._is_share(term) for term in condition.terms)
 
     def _values(self, term: Term, questions: Sequence[Question]) -> Values | None:
         """Return question id → the term's measure; ``None`` if it is not known for this run."""
@@ -327,7 +293,7 @@ def _open_note(condition: Condition, open_shares: Sequence[OpenShare]) -> str:
 def _questions_against(
     condition: Condition,
     question_ids: Sequence[str],
-    columns: Sequence[tuple[float, Values]],
+    columns: Sequence[Values],
     open_shares: Sequence[OpenShare],
 ) -> tuple[list[str], int]:
     """Return the questions whose own sum breaks a condition, the furthest from it first, and the number of questions
@@ -340,8 +306,9 @@ def _questions_against(
         return [], 0
     questions = [id for id in question_ids if not any(id in share.shares for share in open_shares)]
     is_lower_bound = condition.relation in (">", ">=")
+    terms = list(zip(condition.terms, columns, strict=True))
     sums = {
-        id: condition.constant + sum(factor * (values[id] or 0.0) for factor, values in columns) for id in questions
+        id: condition.constant + sum(term.factor * (values[id] or 0.0) for term, values in terms) for id in questions
     }
     broken = [id for id in questions if decide(replace(condition, level=None), sums[id], None, None) == "fails"]
     ordered = sorted(broken, key=lambda id: sums[id] if is_lower_bound else -sums[id])
@@ -367,19 +334,17 @@ def _sequential_verdict(
     condition: Condition,
     claimed: ClaimedSum,
     rounds: Sequence[QuestionRound],
-    columns: Sequence[tuple[float, Values]],
+    columns: Sequence[Values],
     open_shares: Sequence[OpenShare],
 ) -> ConditionVerdict:
     """Return the verdict on a condition by an interval that is valid at any number of questions."""
     live_claim = LiveClaim(Claim("", (condition,)))
-    values_by_term = {
-        (term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)
-    }
+    values_by_term = {(term.measure, term.run): values for term, values in zip(condition.terms, columns, strict=True)}
     for question_round in rounds:
         live_claim.add(question_round, lambda measure, run, question: values_by_term[measure, run].get(question))
     (state,) = live_claim.state.conditions
     question_ids = [question.id for question_round in rounds for part in question_round.parts for question in part]
-    scored = [id for id in question_ids if all(values.get(id) is not None for _, values in columns)]
+    scored = [id for id in question_ids if all(values.get(id) is not None for values in columns)]
     against, alike = (
         ([], 0) if state.decision == "holds" else _questions_against(condition, scored, columns, open_shares)
     )

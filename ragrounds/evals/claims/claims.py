@@ -293,11 +293,11 @@ def resolved(claim: Claim, runs: Sequence[Run], names: Mapping[str, str] | None 
         UserError: a name in the claim matches no run or several runs.
     """
 
-    def resolve_condition(condition: Condition) -> Condition:
-        terms = tuple(replace(term, run=run_among(term.run, runs, "The claim's", names).id) for term in condition.terms)
-        return replace(condition, terms=terms)
+    def resolve(term: Term) -> Term:
+        return replace(term, run=run_among(term.run, runs, "The claim's", names).id)
 
-    return replace(claim, conditions=tuple(resolve_condition(condition) for condition in claim.conditions))
+    conditions = (replace(condition, terms=tuple(map(resolve, condition.terms))) for condition in claim.conditions)
+    return replace(claim, conditions=tuple(conditions))
 
 
 class LiveClaim:
@@ -314,11 +314,10 @@ class LiveClaim:
             claim_as_written: claim as the user wrote it, to be shown; by default `claim`.
         """
         self._claim = claim
+        written_conditions = (claim_as_written or claim).conditions
         self._conditions = [
-            _LiveCondition(condition, claim.text, claimed_sum(written_condition))
-            for condition, written_condition in zip(
-                claim.conditions, (claim_as_written or claim).conditions, strict=True
-            )
+            _LiveCondition(condition, claim.text, claimed_sum(written))
+            for condition, written in zip(claim.conditions, written_conditions, strict=True)
         ]
         self._questions = 0
 
@@ -385,19 +384,19 @@ class _LiveCondition:
     def state(self) -> ConditionVerdict:
         """Verdict on the condition after the rounds so far."""
         interval = self._sequence.interval
-        low, high = self._claimed.interval(interval.low, interval.high) if interval else (None, None)
-        return ConditionVerdict(
-            measured=self._claimed.measured,
-            claimed=self._claimed.claimed,
+        claimed = self._claimed
+        verdict = ConditionVerdict(
+            measured=claimed.measured,
+            claimed=claimed.claimed,
             decision=self.decision,
-            value=self._claimed.figure(interval.mean) if interval else None,
-            low=low,
-            high=high,
             level=self._level,
-            p=interval.p if interval else None,
-            rounds=interval.n if interval else 0,
             missing=self._missing,
         )
+        if interval is None:
+            return verdict
+        low, high = claimed.interval(interval.low, interval.high)
+        value = claimed.figure(interval.mean)
+        return replace(verdict, value=value, low=low, high=high, p=interval.p, rounds=interval.n)
 
 
 def _checked(condition: Condition, claim: str) -> float:

@@ -19,7 +19,7 @@ from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.hops import Hop, hops_of, searches_unknown
+from ragrounds.evals.trace.hops import Hop, gold_names, hops_of, searches_unknown
 from ragrounds.evals.trace.recorded_calls import AttemptReader, stored_questions
 from ragrounds.evals.trace.traces import TracedCall
 
@@ -42,32 +42,12 @@ def facts_row(
     """
     hops = hops_of(traced, gold, only_gold=True) if hops is None else hops
     golden = set(gold.documents)
-    gold_passages = [passage for hop in hops for passage in hop.found if passage.gold]
-    ranks = [passage.rank for passage in gold_passages]
-    names = {name for passage in gold_passages for name in (passage.passage.document, passage.passage.id)}
-    seen = {
-        name
-        for passage in gold_passages
-        if passage.fate in ("seen", "cut")
-        for name in (passage.passage.document, passage.passage.id)
-    }
+    names, seen = gold_names(hops), gold_names(hops, "seen", "cut")
     # If prompts are not recorded, their content is not known.
     recorded = attempt.replayable and (attempt.status != "completed" or any(call.asked for call in traced))
     n_seen = len(golden & seen)
-    unclear_fate = {
-        name
-        for passage in gold_passages
-        if passage.fate == "not known"
-        for name in (passage.passage.document, passage.passage.id)
-    }
     searches_known = bool(hops) or not searches_unknown(attempt, traced)
-    recorded = recorded and searches_known and not golden & unclear_fate - seen
-    seen_whole = {
-        name
-        for passage in gold_passages
-        if passage.fate == "seen"
-        for name in (passage.passage.document, passage.passage.id)
-    }
+    recorded = recorded and searches_known and not golden & gold_names(hops, "not known") - seen
     note_kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]
     row: dict[str, object] = {
@@ -84,8 +64,8 @@ def facts_row(
         "gold": len(golden) or None,
         "gold_found": len(golden & names) if golden and searches_known else None,
         "gold_seen": n_seen if golden and (recorded or n_seen == len(golden)) else None,
-        "gold_cut": len(golden & seen) - len(golden & seen_whole) if golden and recorded else None,
-        "gold_rank": min(ranks, default=None),
+        "gold_cut": n_seen - len(golden & gold_names(hops, "seen")) if golden and recorded else None,
+        "gold_rank": min((rank for hop in hops for rank in hop.gold_ranks), default=None),
         "gold_hop": next((hop.number for hop in hops if hop.gold_ranks), None),
         "notes": f" {' '.join(note_kinds)} " if note_kinds else "",
     }

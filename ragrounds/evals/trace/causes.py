@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Gold, Noted, Question, Score
 from ragrounds.base.text import normalized
-from ragrounds.evals.trace.hops import Hop, hops_of, searches_unknown
+from ragrounds.evals.trace.hops import Hop, gold_names, hops_of, searches_unknown
 from ragrounds.evals.trace.traces import TracedCall
 
 CauseWord = Literal[
@@ -181,14 +181,7 @@ def _of_searches(
             cause = _of_option(attempt, calls, hops, question.options, gold.answer, score.prediction)
             return replace(cause, text=f"{cause.text} (a sign, no proof: no gold document is known)")
         return Cause(word="not known", text="no gold document is known: whether it was found cannot be said")
-    found_names = {
-        name
-        for hop in hops
-        for passage in hop.found
-        if passage.gold
-        for name in (passage.passage.document, passage.passage.id)
-    }
-    missing = sorted(golden - found_names)
+    missing = sorted(golden - gold_names(hops))
     if len(missing) == len(golden):
         count_words = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
         passages = sum(hop.new for hop in hops)

@@ -6,6 +6,7 @@ This is the only list: the parser, the help, the completion and the documentatio
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -16,39 +17,28 @@ FieldKind = Literal["flag", "number", "value", "text"]
 Unit = Literal["", "dollars", "seconds", "tokens", "share"]
 
 
-class FilterField(Struct, frozen=True, kw_only=True):
+class FilterField(Struct, frozen=True):
     """Word of the filter language."""
 
-    name: str
     kind: FieldKind
     """Kind of the field: a ``flag`` has no value, a ``number`` is compared, a ``value`` is a name, a ``text`` is
     searched for.
     """
+    name: str
     about: str
     example: str
-    values: tuple[str, ...] = ()
-    """All possible values, if they are fixed."""
     unit: Unit = ""
     counts: bool = False
     """True if the number without a comparison means above 0: ``faults``."""
+    values: tuple[str, ...] = ()
+    """All possible values, if they are fixed."""
 
 
 def _flag(name: str, about: str) -> FilterField:
-    return FilterField(name=name, kind="flag", about=about, example=name)
+    return FilterField("flag", name, about, example=name)
 
 
-def _number(name: str, about: str, example: str, unit: Unit = "", counts: bool = False) -> FilterField:
-    return FilterField(name=name, kind="number", about=about, example=example, unit=unit, counts=counts)
-
-
-def _value(name: str, about: str, example: str, values: tuple[str, ...] = ()) -> FilterField:
-    return FilterField(name=name, kind="value", about=about, example=example, values=values)
-
-
-def _text(name: str, about: str, example: str) -> FilterField:
-    return FilterField(name=name, kind="text", about=about, example=example)
-
-
+_number, _value, _text = partial(FilterField, "number"), partial(FilterField, "value"), partial(FilterField, "text")
 STATUSES = (*OUTCOMES, "completed")
 """Values of `status:`: the outcomes, and ``completed`` for every attempt that ended normally."""
 
@@ -62,7 +52,7 @@ FIELDS: tuple[FilterField, ...] = (
     _flag("troubled", "failed, capped, blocked, paused or empty"),
     *(_flag(name, meaning) for name, meaning in OUTCOMES.items()),
     _flag("marked", "has a reader's mark"),
-    _value("status", "how it ended", "status:failed", STATUSES),
+    _value("status", "how it ended", "status:failed", values=STATUSES),
     _value("agent", "the agent's text, or a part of it", "agent:direct"),
     _value("run", "the run's id, or a part of it", "run:direct-3f2a"),
     _value("benchmark", "the benchmark's name, or a part of it", "benchmark:medqa"),

@@ -63,25 +63,17 @@ class HopReader:
                     with suppress(DamagedRecord):
                         scores.setdefault((row.question_id, row.epoch), []).append(score_of(run, row))
                 for summary, attempt_key in zip(run_summaries, attempt_keys, strict=True):
-                    attempt, traced = attempts.get(attempt_key, (None, ()))
-                    with_hops[summary.index] = _with_hops(
-                        summary, attempt, traced, tuple(scores.get(attempt_key, ())), only_gold
+                    if attempt_key not in attempts:
+                        with_hops[summary.index] = HopsOfAttempt(summary=summary, attempt=None)
+                        continue
+                    (attempt, traced), attempt_scores = attempts[attempt_key], tuple(scores.get(attempt_key, ()))
+                    question, gold = summary.question, summary.gold
+                    hops = hops_of(traced, gold, only_gold)
+                    cause = cause_of(attempt, traced, question, gold, attempt_scores, summary.scorer, hops)
+                    with_hops[summary.index] = HopsOfAttempt(
+                        summary=summary, attempt=attempt, calls=traced, hops=hops, scores=attempt_scores, cause=cause
                     )
         return [with_hops[summary.index] for summary in summaries]
-
-
-def _with_hops(
-    summary: AttemptSummary,
-    attempt: Attempt | None,
-    traced: tuple[TracedCall, ...],
-    scores: tuple[Score, ...],
-    only_gold: bool,
-) -> HopsOfAttempt:
-    if attempt is None:
-        return HopsOfAttempt(summary=summary, attempt=None)
-    hops = hops_of(traced, summary.gold, only_gold)
-    cause = cause_of(attempt, traced, summary.question, summary.gold, scores, summary.scorer, hops)
-    return HopsOfAttempt(summary=summary, attempt=attempt, calls=traced, hops=hops, scores=scores, cause=cause)
 
 
 class GoldHop(Struct, frozen=True):

@@ -12,7 +12,7 @@ is *not known*.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -83,6 +83,7 @@ _BEGINNING = 80
 """Number of characters by which a truncated passage is recognized."""
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 """Escaped letter in JSON."""
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
@@ -123,10 +124,12 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
         if call.call.kind != "search":
             continue
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
-        untimed = _is_untimed(call, calls[index + 1 :])
+        corpus = call.searched.corpus if call.searched else ""
+        # A system reported the search at its end: outside every node, and after every model call.
+        models_follow = any(later_call.call.kind == "model" for later_call in calls[index + 1 :])
+        untimed = corpus == SYSTEMS_OWN and not call.call.node and not models_follow
         later_prompts = [(prompt_index, prompt) for prompt_index, prompt in prompts if untimed or prompt_index > index]
-        inside = call.searched is not None and call.searched.corpus == PROVIDERS_OWN
-        fate_if_absent: Fate = "not known" if untimed or inside or (replied and not prompts) else "not seen"
+        unknown = untimed or corpus == PROVIDERS_OWN or (replied and not prompts)
         passages = tuple(
             _found_passage(
                 passage,
@@ -135,7 +138,7 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
                 passage.id not in found_ids,
                 later_prompts,
                 only_gold,
-                fate_if_absent,
+                "not known" if unknown else "not seen",
             )
             for rank, passage in enumerate(call.passages, 1)
         )
@@ -157,15 +160,17 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
     return tuple(hops)
 
 
-def _is_untimed(call: TracedCall, after: Sequence[TracedCall]) -> bool:
-    """Return True if a system reported the search at its end: outside every node, and after every model call."""
-    is_systems_own = call.searched is not None and call.searched.corpus == SYSTEMS_OWN
-    return is_systems_own and not call.call.node and not any(later_call.call.kind == "model" for later_call in after)
-
-
 def is_gold(passage: Passage, golden: set[str]) -> bool:
     """Return True if a passage is one of the gold documents, or a part of one."""
     return passage.document in golden or passage.id in golden
+
+
+def gold_names(hops: Iterable[Hop], *fates: Fate) -> set[str]:
+    """Return the document ids and passage ids of the gold passages that were found; with `fates`, of those alone that
+    had one of these fates.
+    """
+    found = (passage for hop in hops for passage in hop.found if passage.gold and passage.fate in (fates or FATES))
+    return {name for passage in found for name in (passage.passage.document, passage.passage.id)}
 
 
 def plain_query(query: str) -> str:
@@ -219,7 +224,9 @@ class _Prompt:
         flat = _flat(self.text)
         if "\\" not in flat:
             return (flat,)
-        read = _ESCAPED.sub(_letter, self.text)
+        read = _ESCAPED.sub(
+            lambda match: chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2]), self.text
+        )
         return flat, _flat(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
     def holds(self, text: str, flat: str) -> Fate:
@@ -227,17 +234,10 @@ class _Prompt:
 
         `flat` is the text with single spaces.
         """
-        if text in self.text or any(
-            flat in form for form in self.forms
-        ):  # prompts are long, so the verbatim test comes first
+        # Prompts are long, so the verbatim test comes first.
+        if text in self.text or any(flat in form for form in self.forms):
             return "seen"
         return "cut" if any(flat[:_BEGINNING] in form for form in self.forms) else "not seen"
-
-
-def _letter(match: re.Match[str]) -> str:
-    if match[1]:
-        return chr(int(match[1], 16))
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[2], match[2])
 
 
 def _flat(text: str) -> str:

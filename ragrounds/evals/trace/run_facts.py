@@ -99,14 +99,11 @@ def said_of_models(store: Store, run: Run, answered: ReplyModels) -> list[str]:
     """Return messages about a run whose replies name other models than requested, or several."""
     if not other_models(answered):
         return []
-    facts = {model: _server_facts(store, run, server_of(model)) for model in answered}
-    return other_models(
-        answered,
-        {
-            model: [server_facts[name] for name in SERVED if name in server_facts]
-            for model, server_facts in facts.items()
-        },
-    )
+    served: dict[str, list[str]] = {}
+    for model in answered:
+        facts = _server_facts(store, run, server_of(model))
+        served[model] = [facts[name] for name in SERVED if name in facts]
+    return other_models(answered, served)
 
 
 def _server_facts(store: Store, run: Run, server: str) -> Mapping[str, str]:

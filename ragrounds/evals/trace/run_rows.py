@@ -32,6 +32,7 @@ from ragrounds.evals.trace.attempt_filter import (
     no_such,
 )
 from ragrounds.evals.trace.expressions import COMPARISONS
+from ragrounds.evals.trace.filter_fields import FACTS
 from ragrounds.evals.trace.text_search import TextSearch
 
 Column = sa.ColumnElement[Any]
@@ -89,7 +90,7 @@ class RowNames:
     """
 
     def __init__(self, store: Store, runs: Sequence[Run], numbers: Sequence[int]) -> None:
-        self._store, self._runs, self._numbers = store, tuple(runs), tuple(numbers)
+        self.store, self.runs, self.numbers = store, tuple(runs), tuple(numbers)
         self._subjects: dict[str, QuestionSubjects] = {}
         self._about = functools.lru_cache(maxsize=8)(self._positions_with_text)
 
@@ -100,7 +101,7 @@ class RowNames:
             FilterError: no run is meant.
         """
         run_name: Callable[[Run], str] = _OF_RUN[test.field]
-        return run_name(self._runs[number]) in chosen_names(test, [run_name(run) for run in self._runs])
+        return run_name(self.runs[number]) in chosen_names(test, [run_name(run) for run in self.runs])
 
     def positions(self, number: int, test: ValueTest) -> Sequence[int]:
         """Return the positions of the questions that are meant, by subject or by their texts.
@@ -108,12 +109,12 @@ class RowNames:
         Raises:
             FilterError: no question of any run has such a subject.
         """
-        name = self._runs[number].questions
+        name = self.runs[number].questions
         if test.field == "about":
             return self._about(name, test.value.casefold())
         subjects = self.subjects_of(name)
         all_names = dict.fromkeys(
-            subject_name for run in self._runs for subject_name in self.subjects_of(run.questions).names
+            subject_name for run in self.runs for subject_name in self.subjects_of(run.questions).names
         )
         meant = chosen_names(test, list(all_names))
         codes = {code for code, subject_name in enumerate(subjects.names) if subject_name in meant}
@@ -123,7 +124,8 @@ class RowNames:
         """Return the subjects of a set of questions."""
         if questions not in self._subjects:
             names: dict[str, int] = {}
-            codes = array("H" if self._count(questions) < 1 << 16 else "L")
+            count = next((run.count for run in self.runs if run.questions == questions), 0)
+            codes = array("H" if count < 1 << 16 else "L")
             for body in self._bodies(questions):
                 question = msgspec.msgpack.decode(decompress(body), type=_Grouped).question
                 codes.append(names.setdefault(question.group or question.benchmark, len(names)))
@@ -135,37 +137,28 @@ class RowNames:
         first 200.
         """
         counted: Counter[str] = Counter()
-        statements: dict[str, Statement] = {
-            "status": self._value_counts(_A.c.status),
-            "mark": self._value_counts(_N.c.mark),
-            "author": self._value_counts(_N.c.author),
-            "note": self._value_counts(_F.c.notes),
-            "question": (
-                sa.select(_Q.c.question_id, sa.literal(len(self._runs)))
-                .where(_Q.c.set == (self._runs[0].questions if self._runs else ""))
-                .order_by(_Q.c.position)
-                .limit(_SHOWN)
-            ),
-        }
-        for run in self._runs:
+        for run in self.runs:
             if field in _OF_RUN:
                 counted[_OF_RUN[field](run)] += run.count * run.epochs
             elif field == "subject":
                 subjects = self.subjects_of(run.questions)
                 for code, count in Counter(subjects.by_position).items():
                     counted[subjects.names[code]] += count * run.epochs
-        if field in statements:
-            with autocommit(self._store.engine) as connection:
-                for name, count in connection.execute(statements[field]):
+        columns = {"status": _A.c.status, "mark": _N.c.mark, "author": _N.c.author, "note": _F.c.notes}
+        statement: Statement | None = None
+        if (column := columns.get(field)) is not None:
+            statement = sa.select(column, sa.func.count()).where(column.table.c.run.in_(self.numbers)).group_by(column)
+        elif field == "question" and self.runs:
+            statement = sa.select(_Q.c.question_id, sa.literal(len(self.runs))).where(
+                _Q.c.set == self.runs[0].questions
+            )
+            statement = statement.order_by(_Q.c.position).limit(_SHOWN)
+        if statement is not None:
+            with autocommit(self.store.engine) as connection:
+                for name, count in connection.execute(statement):
                     for value in str(name).split() if field == "note" else filter(None, (str(name),)):
                         counted[value] += int(count)
         return counted.most_common()
-
-    def _value_counts(self, column: sa.Column[str]) -> Statement:
-        return sa.select(column, sa.func.count()).where(column.table.c.run.in_(self._numbers)).group_by(column)
-
-    def _count(self, questions: str) -> int:
-        return next((run.count for run in self._runs if run.questions == questions), 0)
 
     def _positions_with_text(self, questions: str, text: str) -> array[int]:
         positions = array("L")
@@ -178,7 +171,7 @@ class RowNames:
 
     def _bodies(self, questions: str) -> Iterator[bytes]:
         statement = sa.select(_Q.c.body).where(_Q.c.set == questions).order_by(_Q.c.position)
-        with autocommit(self._store.engine) as connection:
+        with autocommit(self.store.engine) as connection:
             yield from connection.execute(statement).scalars()
 
 
@@ -228,31 +221,19 @@ class RunRows:
     """Columns of one run. Each table is joined at its first use.
 
     Args:
-        engine: of the store; only its kind matters.
-        number: the run's index among the runs that are shown.
-        key: its number in the store.
-        questions: the name of its set of questions.
-        epochs: number of times that each question was asked.
-        scorers: by preference; the first that has scored an attempt counts.
-        other_names: scorers of which the first counts if no preferred one has scored an attempt.
-        names: the meaning of names in filters.
+        names: the meaning of names in filters, with the runs that are shown.
         texts: the attempts that contain some words.
+        number: the run's index among the runs that are shown.
+        scorers: by preference; the first that has scored an attempt counts.
+        other_scorers: of which the first counts if no preferred one has scored an attempt.
     """
 
     def __init__(
-        self,
-        engine: sa.Engine,
-        number: int,
-        key: int,
-        questions: str,
-        epochs: int,
-        scorers: Sequence[str],
-        names: RowNames,
-        texts: TextSearch,
-        other_names: Sequence[str] = (),
+        self, names: RowNames, texts: TextSearch, number: int, scorers: Sequence[str], other_scorers: Sequence[str]
     ) -> None:
-        self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts
-        self._set, self._epochs = questions, epochs
+        self._names, self._texts, self._number = names, texts, number
+        self._run, self._key = names.runs[number], names.numbers[number]
+        epochs = self._run.epochs
         self._epochs_table = (
             sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(epochs))).subquery()
             if epochs > 1
@@ -262,13 +243,13 @@ class RunRows:
             sa.literal_column("0") if self._epochs_table is None else self._epochs_table.c.epoch
         )
         self._scores = [(scorer, _S.alias()) for scorer in scorers]
-        self._other_scorers = tuple(other_names)
+        self._other_scorers = other_scorers
         self._joined: set[str] = set()
 
     @property
     def index_of(self) -> sa.ColumnElement[int]:
         """Return a row's index in the run, from 0."""
-        return _Q.c.position if self._epochs == 1 else _Q.c.position * self._epochs + self.epoch
+        return _Q.c.position if self._epochs_table is None else _Q.c.position * self._run.epochs + self.epoch
 
     def of_attempt(self, name: str) -> Column:
         """Return a column of the attempt."""
@@ -349,14 +330,13 @@ class RunRows:
             return sa.cast(self.epoch, sa.Float)
         if name == "score":
             return sa.type_coerce(self.of_score("value"), sa.Float)
-        column = _NUMBERS[name]
-        self._joined.add("facts" if _F in _tables(column) else "attempts")
-        return sa.type_coerce(column, sa.Float)
+        self._joined.add("facts" if name in FACTS else "attempts")
+        return sa.type_coerce(_NUMBERS[name], sa.Float)
 
     def matches_name(self, test: ValueTest) -> Where:
         """Return the condition that a name matches."""
         value = test.value
-        if test.field in ("agent", "run", "benchmark"):
+        if test.field in _OF_RUN:
             return sa.true() if self._names.run_named(self._number, test) else sa.false()
         if test.field in ("subject", "about"):
             return self.among(_Q.c.position, self._names.positions(self._number, test))
@@ -396,7 +376,7 @@ class RunRows:
         """
         if not values:
             return sa.false()
-        return dialect_of(self._engine).among(column, values)
+        return dialect_of(self._names.store.engine).among(column, values)
 
     def unknown(self) -> tuple[Where, Where, Where, Where]:
         """Return four conditions for attempts that were made, each excluding the ones before it.
@@ -423,7 +403,7 @@ class RunRows:
 
         Columns have to be requested before the statement is built, because each request adds its table.
         """
-        return sa.select(*columns).select_from(self._source()).where(_Q.c.set == self._set)
+        return sa.select(*columns).select_from(self._source()).where(_Q.c.set == self._run.questions)
 
     def _source(self) -> sa.FromClause:
         joined: sa.FromClause = _Q
@@ -460,10 +440,6 @@ _SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
     "scored": lambda value: value.is_not(None),
     "unscored": lambda value: value.is_(None),
 }
-
-
-def _tables(column: Column) -> Iterable[object]:
-    return {element.table for element in sa.sql.visitors.iterate(column) if isinstance(element, sa.Column)}
 
 
 def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:

@@ -12,9 +12,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -214,7 +212,11 @@ class Pages:
                 else:
                     records = connection.execute(statement).all()
                     indices.extend(start + row[0] for row in records)
-                    keys.extend(row[1] for row in records)
+                    if sort == "subject":
+                        subjects = self.names.subjects_of(self.runs[number].questions)
+                        keys.extend(subjects.names[subjects.by_position[row[1]]] for row in records)
+                    else:
+                        keys.extend(row[1] for row in records)
         return indices if sort == "asked" else self._sorted(indices, keys, sort, descending)
 
     def seek(self, where: str, row: int, step: int, order: Sequence[int] | None = None) -> int | None:
@@ -254,7 +256,7 @@ class Pages:
         Raises:
             FilterError: as :meth:`order`.
         """
-        fields = {test.field for test in single_conditions(parse(where)) if not isinstance(test, TextTest)}
+        fields = _fields(parse(where))
         if not fields & FACTS:
             return UnknownFacts()
         counts = [0, 0, 0, 0]
@@ -315,17 +317,19 @@ class Pages:
             StopRun: the store cannot be written.
         """
         expression, n_searched = parse(where), 0
+
+        def report(done: int) -> None:
+            progress("searching the texts", n_searched + done)
+
         if self._count_missing_facts(expression, sort):
             make_facts(self.store, self.runs, progress)
         for number in sorted(range(len(self.runs)), key=lambda run_number: -self.runs[run_number].created):
             if unread := self._unread(expression, number):
-                report = partial(_report_search, progress, n_searched)
                 self._texts.search(number, _text_tests(expression), unread, report)
                 n_searched += len(unread)
 
     def _count_missing_facts(self, expression: Wanted | None, sort: SortBy) -> int:
-        fields = {test.field for test in single_conditions(expression) if not isinstance(test, TextTest)}
-        if not FACTS & {*fields, sort}:
+        if not FACTS & {*_fields(expression), sort}:
             return 0
         with self.connect() as connection:
             return len(lacking_facts(connection, self._numbers))
@@ -342,26 +346,6 @@ class Pages:
                 return {}
             candidates = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits))
             return self._texts.unread(number, tests, {(row[0], row[1]) for row in candidates})
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Map run id → outcome → number of attempts. It scans the whole runs."""
-        counted: dict[str, dict[str, int]] = {}
-        with self.connect() as connection:
-            for number, run in enumerate(self.runs):
-                rows = self._rows(connection, number)
-                outcome = rows.outcome()
-                statement = rows.select(outcome, sa.func.count()).group_by(outcome)
-                counted[run.id] = {str(name): int(count) for name, count in connection.execute(statement)}
-        return counted
-
-    def subjects(self) -> dict[str, int]:
-        """Map each subject to its number of questions."""
-        counted: dict[str, int] = {}
-        for name in dict.fromkeys(run.questions for run in self.runs):
-            question_subjects = self.names.subjects_of(name)
-            for code, count in Counter(question_subjects.by_position).items():
-                counted[question_subjects.names[code]] = counted.get(question_subjects.names[code], 0) + count
-        return counted
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
         """Yield attempts at the same question that one scorer scores differently in two runs (by their index in
@@ -418,12 +402,10 @@ class Pages:
 
     def _rows(self, connection: sa.Connection, number: int) -> RunRows:
         """Return the rows of a run as SQL; scorers that have scored nothing in it are left out."""
-        run, key = self.runs[number], self._numbers[number]
-        present = scorers_of(connection, key)
+        present = scorers_of(connection, self._numbers[number])
         preferred = [scorer for scorer in self.scorers if scorer in present]
-        remaining = sorted(set(present).difference(preferred))
-        engine = self.store.engine
-        return RunRows(engine, number, key, run.questions, run.epochs, preferred, self.names, self._texts, remaining)
+        remaining = [scorer for scorer in present if scorer not in preferred]
+        return RunRows(self.names, self._texts, number, preferred, remaining)
 
     def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
         if sort == "asked":
@@ -440,8 +422,6 @@ class Pages:
         """Sort row indices by their keys. Equal keys keep their order."""
         import numpy as np
 
-        if sort == "subject":
-            keys = [self._subject_of_row(index, key) for index, key in zip(indices, keys, strict=True)]
         if sort in _BY_NAME:
             positions = sorted(range(len(indices)), key=lambda position: str(keys[position]), reverse=not descending)
             return array("Q", (indices[position] for position in positions))
@@ -450,15 +430,16 @@ class Pages:
         order = np.argsort(-figures if descending else figures, kind="stable")
         return array("Q", np.frombuffer(indices, dtype=np.uint64)[order].tobytes()) if len(indices) else indices
 
-    def _subject_of_row(self, index: int, position: Key) -> str:
-        number = bisect.bisect_right(self._starts, index) - 1
-        subjects = self.names.subjects_of(self.runs[number].questions)
-        return subjects.names[subjects.by_position[int(position or 0)]]
-
     def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
         stored = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
-        parts = {name: _part(row, name) for name in _PARTS}
+        parts: dict[str, dict[str, Any]] = {}
+        damage = ""
+        for name, columns in _PARTS.items():
+            values = [getattr(row, f"{name}_{column}") for column in columns]
+            parts[name] = dict(zip(columns, values, strict=True)) if is_whole(values) else {}
+            if not parts[name] and getattr(row, f"{name}_question_id") is not None:
+                damage = damage or f"damaged {name}: ragrounds doctor --store"
         attempt, score, facts = parts["attempts"], parts["scores"], parts["facts"]
         return AttemptSummary(
             run=run,
@@ -469,7 +450,7 @@ class Pages:
             outcome=row.outcome,
             scorer=row.scores_scorer or "",
             value=score.get("value"),
-            prediction=_damage_words(row, parts) or score.get("prediction") or "",
+            prediction=damage or score.get("prediction") or "",
             cost_uncached=attempt.get("cost_uncached"),
             cost_paid=attempt.get("cost_paid"),
             tokens=row.tokens if attempt else None,
@@ -487,8 +468,8 @@ def _text_tests(expression: Wanted | None) -> list[TextTest]:
     return [test for test in single_conditions(expression) if isinstance(test, TextTest)]
 
 
-def _report_search(progress: Progress, n_before: int, done: int) -> None:
-    progress("searching the texts", n_before + done)
+def _fields(expression: Wanted | None) -> set[str]:
+    return {test.field for test in single_conditions(expression) if not isinstance(test, TextTest)}
 
 
 _PARTS = {
@@ -511,18 +492,6 @@ def _row_columns(rows: RunRows) -> list[Column]:
         *(column_of[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
         _Q.c.question_id,
     ]
-
-
-def _part(row: Any, part: str) -> dict[str, Any]:
-    """Return the columns of one table in a row of the list; empty if there is no such row, or it is damaged."""
-    values = [getattr(row, f"{part}_{name}") for name in _PARTS[part]]
-    return dict(zip(_PARTS[part], values, strict=True)) if is_whole(values) else {}
-
-
-def _damage_words(row: Any, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Describe which part of a row of the list does not match its checksum; empty if all parts match."""
-    part = next((name for name in parts if not parts[name] and getattr(row, f"{name}_question_id") is not None), "")
-    return f"damaged {part}: ragrounds doctor --store" if part else ""
 
 
 def _paired(rows: RunRows) -> list[Column]:

@@ -139,12 +139,11 @@ def without_texts(expression: Wanted | None) -> Wanted | None:
     match expression:
         case None | TextTest():
             return None
-        case AllOf(parts):
+        case AllOf(parts) | AnyOf(parts):
             remaining = tuple(rest for part in parts if (rest := without_texts(part)) is not None)
-            return AllOf(remaining) if remaining else None
-        case AnyOf(parts):
-            remaining = tuple(rest for part in parts if (rest := without_texts(part)) is not None)
-            return AnyOf(remaining) if len(remaining) == len(parts) else None
+            if not remaining or (isinstance(expression, AnyOf) and len(remaining) < len(parts)):
+                return None
+            return type(expression)(remaining)
         case Unless(part):
             return None if any(isinstance(test, TextTest) for test in single_conditions(part)) else expression
     return expression
