@@ -130,18 +130,27 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
         untimed = corpus == SYSTEMS_OWN and not call.call.node and not models_follow
         later_prompts = [(prompt_index, prompt) for prompt_index, prompt in prompts if untimed or prompt_index > index]
         unknown = untimed or corpus == PROVIDERS_OWN or (replied and not prompts)
-        passages = tuple(
-            _found_passage(
-                passage,
-                rank,
-                is_gold(passage, golden),
-                passage.id not in found_ids,
-                later_prompts,
-                only_gold,
-                "not known" if unknown else "not seen",
+        passages: list[FoundPassage] = []
+        for rank, passage in enumerate(call.passages, 1):
+            gold_passage = is_gold(passage, golden)
+            seen_whole: list[int] = []
+            cut: list[int] = []
+            if passage.text.strip() and (gold_passage or not only_gold):
+                flat = _flat(passage.text)
+                for prompt_index, prompt in later_prompts:
+                    fate = prompt.holds(passage.text, flat)
+                    (seen_whole if fate == "seen" else cut if fate == "cut" else []).append(prompt_index)
+            passages.append(
+                FoundPassage(
+                    passage=passage,
+                    rank=rank,
+                    gold=gold_passage,
+                    new=passage.id not in found_ids,
+                    fate="seen" if seen_whole else "cut" if cut else "not known" if unknown else "not seen",
+                    prompts=tuple(sorted((*seen_whole, *cut))),
+                    cut_in=tuple(cut),
+                )
             )
-            for rank, passage in enumerate(call.passages, 1)
-        )
         found_ids.update(passage.id for passage in call.passages)
         plain_text = plain_query(query)
         hops.append(
@@ -151,7 +160,7 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
                 traced=call,
                 query=query,
                 repeats=first_asked.get(plain_text) if plain_text else None,
-                found=passages,
+                found=tuple(passages),
                 error=call.call.error,
                 untimed=untimed,
             )
@@ -169,40 +178,13 @@ def gold_names(hops: Iterable[Hop], *fates: Fate) -> set[str]:
     """Return the document ids and passage ids of the gold passages that were found; with `fates`, of those alone that
     had one of these fates.
     """
-    found = (passage for hop in hops for passage in hop.found if passage.gold and passage.fate in (fates or FATES))
-    return {name for passage in found for name in (passage.passage.document, passage.passage.id)}
+    gold = (passage for hop in hops for passage in hop.found if passage.gold and passage.fate in (fates or FATES))
+    return {name for passage in gold for name in (passage.passage.document, passage.passage.id)}
 
 
 def plain_query(query: str) -> str:
     """Return a query without differences in case and white space."""
     return " ".join(query.casefold().split())
-
-
-def _found_passage(
-    passage: Passage,
-    rank: int,
-    gold: bool,
-    new: bool,
-    later_prompts: Sequence[tuple[int, _Prompt]],
-    only_gold: bool,
-    fate_if_absent: Fate,
-) -> FoundPassage:
-    seen_whole: list[int] = []
-    cut: list[int] = []
-    if passage.text.strip() and (gold or not only_gold):
-        flat = _flat(passage.text)
-        for prompt_index, prompt in later_prompts:
-            fate = prompt.holds(passage.text, flat)
-            (seen_whole if fate == "seen" else cut if fate == "cut" else []).append(prompt_index)
-    return FoundPassage(
-        passage=passage,
-        rank=rank,
-        gold=gold,
-        new=new,
-        fate="seen" if seen_whole else "cut" if cut else fate_if_absent,
-        prompts=tuple(sorted((*seen_whole, *cut))),
-        cut_in=tuple(cut),
-    )
 
 
 class _Prompt:

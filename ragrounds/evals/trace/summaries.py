@@ -58,10 +58,6 @@ def order_words(sort: SortBy, descending: bool) -> str:
     return f"by {'time made' if sort == 'newest' else sort.replace('_', ' ')}, {ends[0 if descending else 1]} first"
 
 
-MARKS = ("right", "wrong", "unscored")
-"""Results of a score, as flags of the filter language."""
-
-
 class AttemptFacts(Struct, frozen=True, kw_only=True):
     """Facts that were derived from an attempt when they were first needed; see the table `facts`."""
 

@@ -22,8 +22,9 @@ _SHORT = 12
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _MARKS = re.compile("[\u0300-\u036f]+")
-_CJK_LETTER = "[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
-_CJK = re.compile(_CJK_LETTER)
+CJK = "\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+"""Ranges of Chinese, Japanese and Korean letters, which are written without spaces, for a class in a pattern."""
+_CJK = re.compile(f"[{CJK}]")
 _LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 _TYPED = re.compile(r'"(?P<phrase>[^"]*)"?(?P<open>\*?)|(?P<word>[^\s"]+)')
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"'))
@@ -53,6 +54,11 @@ def fold(text: str) -> str:
     """Return a text in its normalized form: words with spaces or signs between them."""
     plain = _plain(text)
     return _CJK.sub(r" \g<0> ", plain) if not plain.isascii() and _CJK.search(plain) else plain
+
+
+def is_cjk(letter: str) -> bool:
+    """Return True for a letter of a script that is written without spaces."""
+    return bool(_CJK.match(letter))
 
 
 def words_of(text: str) -> list[str]:

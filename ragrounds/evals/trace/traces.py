@@ -207,15 +207,16 @@ def traced_calls(
     models = [key for key, call in keyed.items() if call.kind == "model"]
     packed = store.packed_calls([key for key, call in keyed.items() if call.kind != "model"])
     packed |= store.packed_calls(models, requests=not brief)
-    records: list[Packed] = []
-    record_keys: list[str] = []
+    records: list[tuple[str, Packed]] = []
     for key, (request, response) in packed.items():
-        kinds = _KINDS[keyed[key].kind]
-        records += [] if request is None else [Packed(request, kinds[0])]
-        records.append(Packed(response, kinds[1], with_texts=not (brief and kinds[1] is SearchResult)))
-        record_keys += [key] * (len(records) - len(record_keys))
+        request_kind, response_kind = _KINDS[keyed[key].kind]
+        if request is not None:
+            records.append((key, Packed(request, request_kind)))
+        with_texts = not (brief and response_kind is SearchResult)
+        records.append((key, Packed(response, response_kind, with_texts=with_texts)))
     records_by_key: dict[str, list[object]] = {}
-    for key, packed_record, record in zip(record_keys, records, unpack_many(records, store.texts), strict=True):
+    unpacked = unpack_many([record for _, record in records], store.texts)
+    for (key, packed_record), record in zip(records, unpacked, strict=True):
         if record is None and strict:
             unpack(packed_record.data, packed_record.kind, store.texts)  # raises
         records_by_key.setdefault(key, []).append(record)

@@ -171,13 +171,14 @@ def mark(summary: AttemptSummary) -> tuple[str, str]:
     """
     if summary.outcome == "not_run":
         return "· ", "dim"
-    if summary.value is not None and summary.value >= 1:
-        return "✓ ", "right"
-    if summary.outcome in _TROUBLE:
+    if summary.outcome in _TROUBLE and (summary.value is None or summary.value < 1):
         return _TROUBLE[summary.outcome], "trouble"
-    if summary.value is None:
-        return "- ", "dim"
-    return ("✗ ", "wrong") if summary.value <= 0 else ("½ ", "key")
+    return ("- ", "dim") if summary.value is None else score_sign(summary.value)
+
+
+def score_sign(value: float) -> tuple[str, str]:
+    """Return a score as a sign with its style: ✓ right, ✗ wrong, ½ partly."""
+    return ("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key")
 
 
 def outcome_sign(outcome: str) -> str:

@@ -6,7 +6,6 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
-from textual.screen import Screen
 from textual.widget import Widget
 
 from ragrounds.ui.text import one_line
@@ -27,8 +26,8 @@ class TopLine(Widget, can_focus=False):
     }
     """
 
-    def __init__(self, view: str, id: str = "where") -> None:
-        super().__init__(id=id)
+    def __init__(self, view: str) -> None:
+        super().__init__(id="where")
         self.view = view
         self.text = ""
         """Text that follows the views."""
@@ -67,10 +66,7 @@ class KeyBar(Widget, can_focus=False):
 
     def on_mount(self) -> None:
         """Refresh when the focus changes."""
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
-
-    def _changed(self, _: Screen[object]) -> None:
-        self.refresh()
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.refresh())
 
     def visible_bindings(self) -> list[tuple[Binding, str]]:
         """Return the bindings that apply now, each with its key and description; the help is last."""

@@ -26,7 +26,6 @@ from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes, note_blocks, note_signs
-from ragrounds.ui.trace.tree import NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, progress_callback
 from ragrounds.ui.trace.widgets import Pager, Rows
@@ -107,7 +106,12 @@ class BrowseScreen(ViewScreen):
                     title="attempts",
                     head=lambda width: attempt_heading(width, self.agents, bool(self.notes)),
                 )
-                yield Rows(self._tree_row, id="tree", title="steps", head=self._tree_heading)
+                yield Rows(
+                    self._tree_row,
+                    id="tree",
+                    title="steps",
+                    head=lambda width: figure_heading(width, self.tree_state.root.figures if self.tree_state else None),
+                )
             yield Pager(id="detail", title="detail")
         yield FindBar()
         yield KeyBar()
@@ -126,10 +130,6 @@ class BrowseScreen(ViewScreen):
         below = question_cells(summary, width, self.attempts.tall - 1)
         common = self.attempt_list.common_id
         return attempt_cells(summary, width, self.agents, signs if self.notes else None, common, not below) + below
-
-    def _tree_heading(self, width: int) -> str:
-        total = self.tree_state.root.figures if self.tree_state else NodeFigures()
-        return figure_heading(width, total)
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:
@@ -254,13 +254,15 @@ class BrowseScreen(ViewScreen):
         in_list = self.focused is self.attempts
         title = "questions with" if in_list else "in the messages of this attempt"
         before = "" if in_list else (self.tree_state.pattern if self.tree_state else "")
-        self.query_one(FindBar).ask(
-            title, before, self.focused, self._find_questions if in_list else self._find_messages
-        )
 
-    def _find_questions(self, text: str) -> None:
-        if text:
-            self.rearrange(joined(self.attempt_list.where, f"about:{quoted(text)}"), self.attempt_list.sort)
+        def find(text: str) -> None:
+            """Find the text that was typed."""
+            if not in_list:
+                self._find_messages(text)
+            elif text:
+                self.rearrange(joined(self.attempt_list.where, f"about:{quoted(text)}"), self.attempt_list.sort)
+
+        self.query_one(FindBar).ask(title, before, self.focused, find)
 
     def _find_messages(self, text: str) -> None:
         state = self.tree_state
@@ -438,10 +440,10 @@ class BrowseScreen(ViewScreen):
         summary, state = self.attempt_list.current, self.tree_state
         if summary is None:
             return
-        loaded = state.loaded if state is not None else None
-        same = loaded is not None and loaded.summary.index == summary.index
-        if same and loaded is not None and loaded.summary == summary:
+        before = state.loaded.summary if state else None
+        if summary == before:
             return
+        same = before is not None and before.index == summary.index
         self.tree_state = TreeState(LoadedAttempt(self.attempt_list.pages, summary))
         if state is not None and same:
             self.tree_state.adopt(state)

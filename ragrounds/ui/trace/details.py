@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ragrounds.base.contracts import SearchRequest
-from ragrounds.base.records import DRAWN, Call, Noted, Score, Step
+from ragrounds.base.records import DRAWN, Call, Noted, Score, Step, Usage
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.trace.causes import Cause, cause_of
@@ -74,9 +74,8 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock("\noutcome", "heading")
     style = "plain" if attempt.status == "completed" else "trouble"
     yield TextBlock(attempt.status + (f": {attempt.reason}" if attempt.reason else ""), style)
-    used = attempt.usage
     yield TextBlock(
-        (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
+        _usage_words(attempt.usage)
         + f" | paid {dollars(attempt.cost_paid)}, full price {dollars(attempt.cost_uncached)}"
         + f" | {made_words(attempt)}"
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
@@ -100,16 +99,8 @@ def cause_in(loaded: LoadedAttempt) -> Cause | None:
     """Return the likely cause of an attempt that is not right; ``None`` if it is right or no cause is known."""
     if loaded.attempt is None:
         return None
-    summary = loaded.summary
-    return cause_of(
-        loaded.attempt,
-        loaded.traced,
-        summary.question,
-        summary.gold,
-        loaded.scores,
-        scorer=summary.scorer,
-        hops=loaded.hops,
-    )
+    summary, question, gold = loaded.summary, loaded.summary.question, loaded.summary.gold
+    return cause_of(loaded.attempt, loaded.traced, question, gold, loaded.scores, summary.scorer, loaded.hops)
 
 
 def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
@@ -227,24 +218,26 @@ def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
 def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     yield TextBlock(f"{node.label}  {_spent_words(node)}", "heading")
     for child in node.children:
-        yield TextBlock(
-            f"{child.folded.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
-        )
+        row, style = child.folded or child.row, "trouble" if child.troubled else "plain"
+        yield TextBlock(f"{row.plain}  {_spent_words(child)}", style, 2, elsewhere=True)
     yield from _call_results(loaded, node)
 
 
 def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     """Yield what the calls below a node found and replied: the first part of their own details."""
-    hops = {hop.call: hop for hop in loaded.hops}
     for descendant in walk(node):
         if descendant.call is None or descendant.call.error:
             continue
         yield TextBlock(f"\n{descendant.row.plain}", "heading", elsewhere=True)
-        if (hop := hops.get(descendant.call_number)) is not None:
+        if (hop := loaded.hop_of(descendant.call_number)) is not None:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
         reply = loaded.traced[descendant.call_number].reply
         if reply is not None and reply.text.strip():
             yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
+
+
+def _usage_words(used: Usage | None) -> str:
+    return f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown"
 
 
 def _spent_words(node: Node) -> str:
@@ -267,13 +260,8 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     except DamagedRecord as damaged:
         yield TextBlock(f"\n{damaged}", "trouble")
         return
-    hop = (
-        next((candidate for candidate in loaded.hops if candidate.call == node.call_number), None)
-        if call.kind == "search"
-        else None
-    )
     if recorded.searched is not None:
-        yield from search_blocks(loaded, recorded, hop)
+        yield from search_blocks(loaded, recorded, loaded.hop_of(node.call_number))
     if recorded.asked is not None:
         yield from exchange(loaded, recorded.asked, recorded.reply, node.call_number)
     if recorded.used is not None:
@@ -292,7 +280,7 @@ def _call_facts(node: Node, call: Call) -> list[str]:
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage
-        facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
+        facts.append(_usage_words(used))
         facts.append(f"{dollars(call.cost_uncached)} at full price")
         if used and (used.cached or used.reasoning):
             facts.append(f"{tokens(used.cached)} of the input cached, {tokens(used.reasoning)} of the output reasoning")
@@ -402,19 +390,21 @@ def _score_key(score: Score) -> tuple[object, ...]:
 
 def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:
     scorer_info = described(score.scorer)
-    word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
-    style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
-    if score.value is not None and 0 < score.value < 1:
-        word, style = "partly", "dim"
-    if score.value is not None and (scorer_info.direction == "lower" or scorer_info.unit != "percent"):
-        word, style = "", "dim"
+    value = score.value
+    if value is None:
+        word = "no score"
+    elif scorer_info.direction == "lower" or scorer_info.unit != "percent":
+        word = ""
+    else:
+        word = "right" if value >= 1 else "partly" if value > 0 else "wrong"
+    style = word if word in ("right", "wrong") else "dim"
     question, gold = loaded.summary.question, loaded.summary.gold
     read = f"read as {score.prediction!r}, gold {gold.answer!r}" if question.options else ""
     is_repeated = loaded.attempt is not None and score.reason == loaded.attempt.reason  # shown under the outcome
     reason = "" if is_repeated else score.reason
     parts = [
         f"{score.scorer}: {word}".rstrip(),
-        in_scale(score.value, scorer_info.unit, 1),
+        in_scale(value, scorer_info.unit, 1),
         score.answer_status,
         read,
         reason,

@@ -96,12 +96,15 @@ class FilterScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="values")
     def _read_values(self, field: str) -> None:
-        answer(self, self._set_values, field, self.attempt_list.pages.values(field))
+        values = self.attempt_list.pages.values(field)
 
-    def _set_values(self, field: str, values: list[tuple[str, int]]) -> None:
-        self._values[field] = values
-        if values:
-            self._read_line()
+        def show() -> None:
+            """Suggest the values."""
+            self._values[field] = values
+            if values:
+                self._read_line()
+
+        answer(self, show)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -143,11 +146,8 @@ class FilterScreen(ModalScreen[str | None]):
             words = ". ".join(filter(None, parts))
         except UserError as error:
             words = str(error)
-        answer(self, self._set_count, where, words)
-
-    def _set_count(self, where: str, words: str) -> None:
         self._counted[where] = words
-        self._show_message()
+        answer(self, self._show_message)
 
     def _show_message(self) -> None:
         line, problem = self.query_one(Input), self._problem
@@ -240,8 +240,7 @@ class FilterScreen(ModalScreen[str | None]):
             self._show_message()
             self.app.bell()
             return
-        where = line.value.strip()
-        self.dismiss(where)
+        self.dismiss(line.value.strip())
 
     def action_leave(self) -> None:
         """Close the line without a change."""

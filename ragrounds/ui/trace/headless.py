@@ -17,7 +17,7 @@ from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
 from ragrounds.ui.trace.lists import notes_cell
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.parting import parting_blocks, side_name
-from ragrounds.ui.trace.tree import Node, walk
+from ragrounds.ui.trace.tree import walk
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 
 _STYLES = {
@@ -53,10 +53,16 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
     for node in walk(loaded.root):
         if node.kind == "round":
             continue
-        console.print(Rule(Text(one_line(_title(node, trace), 110)), align="left"))
+        title = node.row.plain
+        if node.kind == "attempt":
+            title += f"  by  {trace.run.agent}  ({trace.run.id})"
+        console.print(Rule(Text(one_line(title, 110)), align="left"))
         if node.kind == "attempt" and trace.notes:
             console.print(Text(f"notes: {notes_cell(trace.notes)}", style="yellow"), soft_wrap=True)
-        print_blocks([block for block in _blocks(loaded, node) if full or not block.more], console, full)
+        # Parts that its children show are left out if they follow.
+        children_follow = node.kind != "attempt" and node.children
+        blocks = [block for block in detail(loaded, node) if not (children_follow and block.elsewhere)]
+        print_blocks([block for block in blocks if full or not block.more], console, full)
         if node.kind == "attempt":
             console.print()
             lines = tree_lines(loaded, max(80, console.width) if console.is_terminal else 150)
@@ -76,18 +82,6 @@ def print_pair(traces: tuple[Trace, Trace], console: Console, full: bool) -> Non
     for name, loaded in zip(names, (left, right), strict=True):
         choosers.setdefault(loaded.summary.prediction, []).append(name)
     print_blocks(parting_blocks((left, right), names, choosers), console, full)
-
-
-def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
-    """Return the detail of a node; parts that its children show are left out if they follow."""
-    follow = node.kind != "attempt" and node.children
-    return [block for block in detail(loaded, node) if not (follow and block.elsewhere)]
-
-
-def _title(node: Node, trace: Trace) -> str:
-    if node.kind == "attempt":
-        return f"{node.row.plain}  by  {trace.run.agent}  ({trace.run.id})"
-    return node.row.plain
 
 
 def print_blocks(blocks: Sequence[TextBlock], console: Console, full: bool) -> None:

@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OUTCOMES, Run
-from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
@@ -53,8 +53,8 @@ _NAME = 34
 class RunGroup(Struct):
     """Runs on the same questions."""
 
-    runs: list[Run]
-    names: dict[str, str]
+    runs: list[Run] = []
+    names: dict[str, str] = {}
     """Run id → name of the run here, safe to show."""
     comparison: Comparison | None = None
     costs: dict[str, RunCost] = {}
@@ -68,6 +68,10 @@ class RunGroup(Struct):
         """Figures of the runs under the headline scorer."""
         tables = self.comparison.shown_tables() if self.comparison else ()
         return tables[0][0] if tables else None
+
+    def line(self, run: Run) -> RunFigures | None:
+        """Return the figures of a run under the headline scorer; ``None`` if there are none."""
+        return next((line for line in self.table.lines if line.run == run.id), None) if self.table else None
 
 
 class HomeScreen(Screen[int | None]):
@@ -148,7 +152,8 @@ class HomeScreen(Screen[int | None]):
         began = time.monotonic()
         runs, names = self.store.runs(), kept_names(self.store.engine)
         answer(self, self._set_groups, runs, names)
-        answer(self, self._set_overviews, run_overviews(self.store, runs, names))
+        self.overviews = {overview.run.id: overview for overview in run_overviews(self.store, runs, names)}
+        answer(self, self._listed)
         for group in self.groups:
             if not group.folded:
                 self._compare(group)
@@ -169,10 +174,6 @@ class HomeScreen(Screen[int | None]):
             group.trouble = str(error)
         answer(self, self._listed)
 
-    @work(thread=True, group="figures")
-    def _compare_unfolded(self, group: RunGroup) -> None:
-        self._compare(group)
-
     def _set_groups(self, runs: Sequence[Run], names: dict[str, str]) -> None:
         known_groups = {questions_key(group.runs[0]): group for group in self.groups}
         runs_by_questions: dict[object, list[Run]] = {}
@@ -180,16 +181,10 @@ class HomeScreen(Screen[int | None]):
             runs_by_questions.setdefault(questions_key(run), []).append(run)
         groups: list[RunGroup] = []
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
-            called = agent_names(members, names)
-            before = known_groups.get(key)
-            group = before or RunGroup(members, called, folded=bool(groups))
-            group.runs, group.names = members, called
+            group = known_groups.get(key) or RunGroup(folded=bool(groups))
+            group.runs, group.names = members, agent_names(members, names)
             groups.append(group)
         self.groups = groups
-        self._listed()
-
-    def _set_overviews(self, overviews: list[RunOverview]) -> None:
-        self.overviews = {overview.run.id: overview for overview in overviews}
         self._listed()
 
     # Lines
@@ -200,19 +195,19 @@ class HomeScreen(Screen[int | None]):
         self.lines = []
         for group in self.groups:
             self.lines.append((group, None))
-            if not group.folded:
-                best_first = sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
-                self.lines += [(group, run) for run in best_first]
+            self.lines += [] if group.folded else [(group, run) for run in self._ranked(group)]
         lines = [(id(group), run.id if run else "") for group, run in self.lines]
         before = (id(current[0]), current[1].id if current[1] else "") if current else None
         row = lines.index(before) if before in lines else 0
         self.rows.show(len(self.lines), row)
         self.show_here()
 
+    def _ranked(self, group: RunGroup) -> list[Run]:
+        return sorted(group.runs, key=lambda run: -(self._score(group, run)[0] or 0.0))
+
     def _score(self, group: RunGroup, run: Run) -> tuple[float | None, float | None, float | None]:
         """Return a run's score with its interval; for an unfinished run the score so far, without interval."""
-        overview, table = self.overviews.get(run.id), group.table
-        line = next((line for line in table.lines if line.run == run.id), None) if table else None
+        overview, line = self.overviews.get(run.id), group.line(run)
         if line is None or (overview and overview.so_far):
             return (overview.score if overview else None), None, None
         return line.overall.value, line.overall.low, line.overall.high
@@ -296,8 +291,7 @@ class HomeScreen(Screen[int | None]):
         if group.comparison is not None and table is not None:
             priced = prices(group.comparison, [table])
             conclusion.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
-            line = next((line for line in table.lines if run is not None and line.run == run.id), None)
-            if run is not None and line is not None:
+            if run is not None and (line := group.line(run)) is not None:
                 counts = [
                     f"{count:,} {name.replace('_', ' ')}" for name in OUTCOMES if (count := line.outcomes.get(name))
                 ]
@@ -331,7 +325,7 @@ class HomeScreen(Screen[int | None]):
         group = self.selection[0]
         group.folded = folded
         if not folded and group.comparison is None:
-            self._compare_unfolded(group)
+            self.run_worker(lambda: self._compare(group), thread=True, group="figures")
         self._listed()
 
     def action_pick(self) -> None:
@@ -339,11 +333,9 @@ class HomeScreen(Screen[int | None]):
         compared."""
         if self.selection is None or (run := self.selection[1]) is None:
             return
-        member_ids = {member.id for member in self.selection[0].runs}
-        picked_members = [id for id in self.picked if id in member_ids]
-        self.picked = (
-            [id for id in picked_members if id != run.id] if run.id in picked_members else [*picked_members, run.id]
-        )
+        other_ids = {member.id for member in self.selection[0].runs} - {run.id}
+        picked_others = [id for id in self.picked if id in other_ids]
+        self.picked = picked_others if run.id in self.picked else [*picked_others, run.id]
         self.show_here()
         self.rows.refresh()
 
@@ -375,7 +367,7 @@ class HomeScreen(Screen[int | None]):
         group, run = self.selection
         picked = [member for id in self.picked for member in group.runs if member.id == id]
         if name == "compare" and len(picked) < 2 and len(group.runs) > 1:
-            ranked = sorted(group.runs, key=lambda member: -(self._score(group, member)[0] or 0.0))
+            ranked = self._ranked(group)
             first = run or ranked[0]
             picked = [first, next(member for member in ranked if member.id != first.id)]
         only = name == "attempts" and run is not None and len(picked) < 2 and len(group.runs) > 1

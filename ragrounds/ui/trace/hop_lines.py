@@ -52,7 +52,10 @@ class HopLine(Struct, frozen=True, kw_only=True):
 def hop_line(read: HopsOfAttempt) -> HopLine:
     """Return the line of an attempt that was read. It keeps no passage and no prompt."""
     summary = read.summary
-    answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
+    # Of an answer in words the text is shown: the prediction is then a judge's verdict.
+    in_words = read.attempt is not None and not summary.question.options
+    answer = read.attempt.text.strip() if read.attempt and in_words else summary.prediction
+    answer = (answer if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
         answer = f"{summary.prediction[: _SHOWN_ANSWER - len(_UNREAD)]}{_UNREAD}"
     return HopLine(
@@ -61,13 +64,6 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
         cause=read.cause,
         nothing=search_words(read.attempt, read.calls) if read.attempt and not read.hops else "",
     )
-
-
-def _answer(read: HopsOfAttempt) -> str:
-    """Return the option; for an answer in words the answer's text, since the prediction is then a judge's verdict."""
-    if read.summary.question.options or read.attempt is None:
-        return read.summary.prediction
-    return read.attempt.text.strip()
 
 
 class HopColumns(Struct, frozen=True):
@@ -133,7 +129,10 @@ def hop_cells(
     cells: Cells = [mark(summary)]
     if columns.agent:
         cells.append((agent_cell(agents, summary.run.id, columns.agent) + " ", "key"))
-    cells.append((fit(_name(summary, columns.question), columns.question) + " ", "plain"))
+    name = safe(summary.question.id.rpartition("/")[2][:80])
+    epoch, width = f"#{summary.epoch} " if summary.run.epochs > 1 else "", columns.question
+    text = f"  {one_line(summary.question.text[: width * 2], width)}" if width >= 18 else ""
+    cells.append((fit(epoch + name + text, width) + " ", "plain"))
     if line is None:
         return [*cells, ("…", "dim")]
     for number in range(first, first + columns.visible):
@@ -150,13 +149,6 @@ def hop_cells(
     cells.append((fit(one_line(answer, columns.answer), columns.answer - 1) + " ", style))
     cells.append((fit(line.cause.word if line.cause else "", columns.cause), "note"))
     return cells
-
-
-def _name(summary: AttemptSummary, width: int) -> str:
-    name = safe(summary.question.id.rpartition("/")[2][:80])
-    epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
-    text = f"  {one_line(summary.question.text[: width * 2], width)}" if width >= 18 else ""
-    return epoch + name + text
 
 
 def one_hop(hop: HopSigns, width: int, query: str, is_selected: bool = False) -> Cells:

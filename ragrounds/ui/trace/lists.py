@@ -125,15 +125,16 @@ def list_csv(summaries: Sequence[AttemptSummary]) -> str:
     return csv_text(rows)
 
 
+_UNKNOWN = {
+    "no_gold": "with no gold documents known",
+    "no_searches": "of which it is not known whether they searched",
+    "no_prompts": "of which no recorded prompt shows what was seen",
+    "no_facts": "whose steps were not read yet",
+}
+
+
 def unknown_words(unknown: UnknownFacts) -> str:
     """Return how many attempts a filter's conditions cannot be applied to, and why; empty if none."""
-    parts = []
-    if unknown.no_gold:
-        parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")
-    if unknown.no_searches:
-        parts.append(f"{number_of(unknown.no_searches, 'attempt')} of which it is not known whether they searched")
-    if unknown.no_prompts:
-        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt shows what was seen")
-    if unknown.no_facts:
-        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps were not read yet")
+    counts = ((getattr(unknown, name), words) for name, words in _UNKNOWN.items())
+    parts = [f"{number_of(count, 'attempt')} {words}" for count, words in counts if count]
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""

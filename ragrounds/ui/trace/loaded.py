@@ -14,6 +14,7 @@ from ragrounds.evals.trace.summaries import PREFERRED, AttemptSummary, Pages
 from ragrounds.evals.trace.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
 from ragrounds.evals.trace.traces import calls as calls_of
 from ragrounds.ui.text import one_line, percent
+from ragrounds.ui.trace.attempt_list import score_sign
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, call_facts, measured, walk
 
@@ -80,6 +81,10 @@ class LoadedAttempt:
         """Searches with the passages found and their fate."""
         return hops_of(self.traced, self.summary.gold)
 
+    def hop_of(self, call_number: int) -> Hop | None:
+        """Return the search that a call made, given the call's number in the attempt."""
+        return next((hop for hop in self.hops if hop.call == call_number), None)
+
     def recorded(self, call: Call) -> TracedCall:
         """Return a call with its request and its response, from the journal.
 
@@ -129,31 +134,25 @@ class LoadedAttempt:
 
 def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
     """Return the answer and its worth, with styles: ``B ✗``, ``gold A``."""
-    sign, style = outcome_sign(summary)
+    value = summary.value
+    sign, style = ("", "trouble" if summary.troubled else "key") if value is None else score_sign(value)
     chose_option = summary.question.options and summary.outcome not in WITHOUT_ANSWER
     read = one_line(summary.prediction, 30) if chose_option else ""
     word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
     if read and summary.outcome == "unreadable":
         word += ", counted as"
-    words = [(" ".join(part for part in (word, read, sign) if part), style)]
+    words = [(" ".join(part for part in (word, read, sign.rstrip()) if part), style)]
     if summary.wrong and summary.question.options:
         words.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
-    if summary.value is not None and 0 < summary.value < 1:
-        words.append((percent(summary.value, 0) + " %", "key"))
+    if value is not None and 0 < value < 1:
+        words.append((percent(value, 0) + " %", "key"))
     return tuple(words)
-
-
-def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
-    """Return ✓ right, ✗ wrong or ½ partly, with its style; an empty sign without a score."""
-    if summary.value is None:
-        return "", "trouble" if summary.troubled else "key"
-    return ("✓", "right") if summary.value >= 1 else ("✗", "wrong") if summary.value <= 0 else ("½", "key")
 
 
 def _single_node(summary: AttemptSummary, reason: str = "not run yet") -> Node:
     row = RowText(summary.question.id, annotations=((reason, "dim"),))
     figures = NodeFigures(None, None, None)
-    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
+    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row)
 
 
 def _summary_of_trace(trace: Trace) -> AttemptSummary:

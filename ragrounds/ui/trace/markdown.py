@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from markdown_it import MarkdownIt
 from rich.console import Console
@@ -29,18 +29,19 @@ _THEME = Theme(
 Span = tuple[int, int, str]
 
 
-@cache
-def _parser() -> MarkdownIt:
-    # A reference, an entity, an escape and an image would take away or change what was written.
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return parser.disable(["reference", "entity", "escape", "image", "autolink"])
+# A reference, an entity, an escape and an image would take away or change what was written.
+_PARSER = (
+    MarkdownIt("commonmark", {"html": False})
+    .enable(["table", "strikethrough"])
+    .disable(["reference", "entity", "escape", "image", "autolink"])
+)
 
 
 @lru_cache(maxsize=64)
 def markdown_lines(text: str, width: int) -> list[tuple[str, tuple[Span, ...]]] | None:
     """Return the lines of a text that is safe to show, each with its spans; ``None`` if Markdown would lose letters."""
     page = Markdown("", hyperlinks=False)
-    page.parsed = _parser().parse(text)
+    page.parsed = _PARSER.parse(text)
     for token in page.parsed:
         if token.info:  # a model must not choose a code lexer
             token.content, token.info = f"{token.info}\n{token.content}", ""

@@ -5,21 +5,19 @@ This does not explain a retriever's ranking: a dense retriever needs no common w
 
 from __future__ import annotations
 
+import itertools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ragrounds.base.text import normalized
+from ragrounds.evals.trace.text_folding import CJK, fold, is_cjk
 
 _LONGEST = 260
 """Characters of an excerpt."""
 _SENTENCE = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[A-Z0-9(\"“])|(?<=[。！？；])|\n+")
-_WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-"""Characters of scripts that are written without spaces."""
-_WORD = re.compile(rf"[^\W_{_WIDE}]+|[{_WIDE}]+")
+_WORD = re.compile(rf"[^\W_{CJK}]+|[{CJK}]+")
 _COMMON = frozenset(
     "about after all also and any are been but can could did does for from had has have how into its may might more "
     "most not other our out than that the their them then there these they this those was were what when where "
@@ -38,7 +36,7 @@ class Excerpt(Struct, frozen=True):
 def query_terms(query: str) -> frozenset[str]:
     """Return the significant words of a query, without case and accents; for scripts without spaces, pairs of
     characters."""
-    return frozenset(term for _, _, terms in _words(query) for term in terms if len(term) > 2 or _is_wide(term[0]))
+    return frozenset(term for _, _, terms in _words(query) for term in terms if len(term) > 2 or is_cjk(term[0]))
 
 
 def matches(text: str, terms: frozenset[str]) -> list[tuple[int, int, str]]:
@@ -51,7 +49,7 @@ def matches(text: str, terms: frozenset[str]) -> list[tuple[int, int, str]]:
             term = word if word in terms else begins.get(_stem(word))
             if term is None:
                 continue
-            wide = _is_wide(word[0])
+            wide = is_cjk(word[0])
             first = begin + offset if wide else begin
             last = first + len(word) if wide else end
             if wide and hits and hits[-1][1] > first:
@@ -67,7 +65,8 @@ def matching_sentence(text: str, terms: frozenset[str], common: Counter[str] | N
     `common` counts the texts that contain each term: a term in all of them counts less.
     """
     best, excerpt = 0.0, Excerpt("", ())
-    for begin, end in _sentences(text):
+    ends = [match.end() for match in _SENTENCE.finditer(text)]
+    for begin, end in itertools.pairwise([0, *ends, len(text)]):
         sentence = text[begin:end]
         if not sentence.strip():
             continue
@@ -98,41 +97,22 @@ def _cut_excerpt(sentence: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
     return Excerpt(head + sentence[start:end] + tail, moved)
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _SENTENCE.finditer(text):
-        yield start, match.end()
-        start = match.end()
-    yield start, len(text)
-
-
 def _words(text: str) -> Iterator[tuple[int, int, list[str]]]:
     """Yield begin, end and forms of each word of a text."""
     for match in _WORD.finditer(text):
         word = match.group()
-        if _is_wide(word[0]):
+        if is_cjk(word[0]):
             yield match.start(), match.end(), [word[index : index + 2] for index in range(max(1, len(word) - 1))]
             continue
-        folded = _normalize_word(word)
+        folded = fold(word)
         yield match.start(), match.end(), [folded] if folded not in _COMMON else []
-
-
-def _normalize_word(word: str) -> str:
-    plain = word.casefold()
-    if plain.isascii():
-        return plain
-    return "".join(letter for letter in normalized("NFKD", plain) if not unicodedata.combining(letter))
 
 
 def _stem(word: str) -> str:
     """Return the common part of a word's forms: good enough to mark them, too crude for a search."""
-    if len(word) < 4 or _is_wide(word[0]):
+    if len(word) < 4 or is_cjk(word[0]):
         return word
     for ending in ("ies", "es", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: -len(ending)] + ("y" if ending == "ies" else "")
     return word
-
-
-def _is_wide(letter: str) -> bool:
-    return "\u3040" <= letter <= "\u30ff" or "\u3400" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7af"

@@ -28,17 +28,17 @@ def value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
-def reply_blocks(text: str, indent: int = 0, fold: int = 0) -> Iterator[TextBlock]:
+def reply_blocks(text: str, indent: int = 0) -> Iterator[TextBlock]:
     """Yield a reply as it is read: a JSON object by its names, other text as Markdown; and as it was written."""
     value = json_in(text)
     if not isinstance(value, dict) or not value:
-        yield TextBlock(text or "(no text)", indent=indent, markdown=True, fold=fold)
+        yield TextBlock(text or "(no text)", indent=indent, markdown=True)
         return
     for name, part in value.items():
         part_text = value_text(part)
         if isinstance(part, str) and (len(part_text) > _SHORT or "\n" in part_text):
             yield TextBlock(f"{name}:", "key", indent, only="read")
-            yield TextBlock(part_text, indent=indent, markdown=True, only="read", fold=fold)
+            yield TextBlock(part_text, indent=indent, markdown=True, only="read")
         else:
             yield TextBlock(f"{name}: {part_text}", indent=indent, spans=((0, len(name) + 1, "key"),), only="read")
-    yield TextBlock(text, indent=indent, only="raw", fold=fold)
+    yield TextBlock(text, indent=indent, only="raw")

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ragrounds.base.records import TOKENS_APART, Call, Fault
@@ -93,36 +92,28 @@ def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
 def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     """Return the row of a call; `name` is the name of its node, or the kind of the call."""
     call = traced.call
-    if call.kind == "search":
-        row = _search_row(name, traced, hop)
-        late = hop is not None and hop.untimed
-        return replace(row, tail=(*row.tail, (", time not known", "dim"))) if late else row
+    tail = ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
     if call.error:
-        return RowText(name, tail=((failure(call), "trouble"),))
-    tail = _retry_words(call)
+        tail = ((failure(call), "trouble"),)
+    if call.kind == "search":
+        query = traced.searched.query if traced.searched else ""
+        results = () if call.error else found_words(traced, hop)
+        late = ((", time not known", "dim"),) if hop is not None and hop.untimed else ()
+        return RowText(name, quote=query, tail=(*results, *tail, *late))
+    if call.error:
+        return RowText(name, tail=tail)
     if call.role in TOKENS_APART:
         return RowText(name, annotations=((one_line(call.role, 30), "dim"),), tail=tail)
     if traced.reply is not None:
         wishes = [f"{wish.name}({_arguments(wish.arguments)})" for wish in traced.reply.calls]
         asks = (("→ " + one_line(", ".join(wishes), 60), "key"),) if wishes else ()
-        odd = (
-            ()
-            if traced.reply.finish in ("stop", "tool_calls", "")
-            else ((f"({one_line(traced.reply.finish, 30)})", "trouble"),)
-        )
+        finish = traced.reply.finish
+        odd = ((f"({one_line(finish, 30)})", "trouble"),) if finish not in ("stop", "tool_calls", "") else ()
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
         used = one_line(_tool_use_text(traced.used), 60)
         return RowText(name, annotations=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
     return RowText(name, tail=tail)
-
-
-def _search_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
-    query = traced.searched.query if traced.searched else ""
-    if traced.call.error:
-        return RowText(name, quote=query, tail=((failure(traced.call), "trouble"),))
-    retried = _retry_words(traced.call)
-    return RowText(name, quote=query, tail=(*found_words(traced, hop), *retried))
 
 
 def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], ...]:
@@ -154,10 +145,6 @@ def fault_words(faults: Sequence[Fault]) -> str:
     for fault in faults:
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
     return ", ".join(f"{count} × {one_line(kind.replace('_', ' '), 40)}" for kind, count in kinds.items())
-
-
-def _retry_words(call: Call) -> tuple[tuple[str, str], ...]:
-    return ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
 
 
 def beginning(text: str) -> str:

@@ -67,8 +67,8 @@ class Node(Struct, frozen=True, kw_only=True):
     figures: NodeFigures
     row: RowText
     """Text of its row."""
-    folded: RowText
-    """Text of its row while the nodes below are folded."""
+    folded: RowText | None = None
+    """Text of its row while the nodes below are folded; ``None``: `row`."""
     children: tuple[Node, ...] = ()
     step: Step | None = None
     call: Call | None = None
@@ -106,31 +106,17 @@ def call_facts(
 def attempt_tree(attempt: Attempt, call_facts: CallFacts = NO_CALLS) -> Node:
     """Return the tree of a stored attempt; without `call_facts`, its rows have no text."""
     seconds = measured(attempt.seconds, attempt.at)
-    figures = NodeFigures(seconds, attempt.spent.tokens, attempt.cost_uncached)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
     row = RowText(attempt.question_id, call_facts.outcome or ((attempt.status, "key"),))
-    return event_tree(attempt.events, figures, end, row, call_facts, attempt.status != "completed")
-
-
-def event_tree(
-    events: Sequence[Event],
-    figures: NodeFigures,
-    end: float | None,
-    row: RowText,
-    call_facts: CallFacts = NO_CALLS,
-    troubled: bool = False,
-) -> Node:
-    """Return the tree of events under a node with `figures` and `row`, which ended at `end` (``None``: unknown)."""
-    children = _Builder(events, end, call_facts).children()
+    children = _Builder(attempt.events, end, call_facts).below(-1)
     return Node(
         key="attempt",
         kind="attempt",
         label=row.name,
-        figures=figures,
+        figures=NodeFigures(seconds, attempt.spent.tokens, attempt.cost_uncached),
         row=row,
-        folded=row,
         children=children,
-        troubled=troubled or any(child.troubled for child in children),
+        troubled=attempt.status != "completed" or any(child.troubled for child in children),
     )
 
 
@@ -171,11 +157,8 @@ class _Builder:
         for index in [index for index in self._call_numbers if index not in entered and index != -1]:
             self._call_numbers.setdefault(-1, []).extend(self._call_numbers.pop(index))
 
-    def children(self) -> tuple[Node, ...]:
-        """Return the nodes right below the attempt."""
-        return self._below(-1)
-
-    def _below(self, index: int) -> tuple[Node, ...]:
+    def below(self, index: int) -> tuple[Node, ...]:
+        """Return the nodes right below a step, or below the attempt (-1)."""
         step = self._steps.get(index)
         calls = step.calls if step else ()
         nodes = [
@@ -187,7 +170,7 @@ class _Builder:
         return _rounds(nodes)
 
     def _step(self, step: Step) -> Node:
-        below = self._below(step.index)
+        below = self.below(step.index)
         name = step.node or OUTSIDE
         seconds = step.seconds
         if seconds is None and step.at and self._end is not None:  # the attempt ended inside this step
@@ -203,18 +186,14 @@ class _Builder:
             kind="step",
             label=name,
             figures=figures,
-            row=RowText(name),
-            folded=RowText(name),
-            children=below,
+            row=RowText(name) if below else written_row(name, step.changes),
             step=step,
             troubled=troubled,
         )
         if len(below) == 1 and below[0].kind == "call":
-            only = below[0]
-            row = self._row(name, only.call_number)
-            return replace(node, row=row, folded=row, children=(), call=only.call, call_number=only.call_number)
-        row = written_row(name, step.changes) if not below else node.row
-        return replace(node, row=row, folded=_folded_row(name, below) if below else row)
+            number = below[0].call_number
+            return replace(node, row=self._row(name, number), call=below[0].call, call_number=number)
+        return replace(node, folded=_folded_row(name, below), children=below) if below else node
 
     def _call(self, call: Call, step: int, number: int, call_number: int) -> Node:
         tokens, cost = call.spent.tokens, call.cost_uncached
@@ -230,7 +209,6 @@ class _Builder:
             label=f"model: {call.role}" if call.kind == "model" else call.kind,
             figures=NodeFigures(measured(call.seconds, call.at), tokens, cost),
             row=row,
-            folded=row,
             call=call,
             call_number=call_number,
             troubled=bool(call.error or call.faults),
@@ -315,10 +293,11 @@ def _rounds(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _round(members: Sequence[Node], number: int) -> Node:
-    began = [(_begin_time(node), node.figures.seconds) for node in members]
     spans = [
-        Span(begin, begin + seconds) for begin, seconds in began if begin and seconds is not None
-    ]  # only measured times
+        Span(begin, begin + node.figures.seconds)
+        for node in members
+        if (begin := _begin_time(node)) and node.figures.seconds is not None  # only measured times
+    ]
     name = f"round {number}"
     return Node(
         key=f"round {members[0].key}",

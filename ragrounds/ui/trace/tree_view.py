@@ -14,7 +14,6 @@ _OPEN = 60
 """Maximal number of nodes of a tree that is unfolded at first."""
 _COLUMNS = (("share", 6, 60), ("time", 0, 34), ("tokens", 8, 68), ("full price", 11, 78))
 """Figures of a node: name, cells (0: depends on the total time), minimal cells of the pane for the column."""
-_NO_FIGURES = NodeFigures()
 _DEEPEST = 12
 """Maximal levels of indentation."""
 
@@ -128,14 +127,12 @@ class TreeState:
 
         Returns False if the search has no match.
         """
-        order = [node.key for node in walk(self.root)]
+        order = {node.key: index for index, node in enumerate(walk(self.root))}
         if not self._matches:
             return False
-        current, match_indices = order.index(self.cursor), [order.index(key) for key in self._matches]
-        if step < 0:
-            match_indices.reverse()
-        beyond = [index for index in match_indices if (index > current if step > 0 else index < current)]
-        self.cursor = order[(beyond or match_indices)[0]]
+        current = step * order[self.cursor]
+        matches = self._matches[::step]
+        self.cursor = next((key for key in matches if step * order[key] > current), matches[0])
         return True
 
     def blocks(self) -> list[TextBlock]:
@@ -167,17 +164,18 @@ def tree_cells(line: TreeLine, total: NodeFigures, width: int) -> Cells:
     return [*row_cells(node, line.depth, fold, room, line.folded), *figures]
 
 
-def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = False) -> Cells:
+def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool) -> Cells:
     """Return a node's row in `width` cells, with ``!`` before it if it has an error."""
     style = "trouble" if node.troubled else "heading" if node.kind in ("attempt", "round") else "key"
     signs = "  " * min(depth, _DEEPEST) + fold + "! " * node.troubled
-    row = node.folded if folded else node.row
+    row = (folded and node.folded) or node.row
     return [(signs, style), *row.cells(max(0, width - len(signs)), style)]
 
 
-def figure_heading(width: int, total: NodeFigures = _NO_FIGURES) -> str:
+def figure_heading(width: int, total: NodeFigures | None) -> str:
     """Return the headings of the columns of :func:`tree_cells` for an attempt with the figures `total`."""
-    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total))
+    columns = _columns(width, total or NodeFigures())
+    figures = "".join(fit(name, size, right=name != "share") for name, size in columns)
     return fit("  what happened", width - len(figures)) + figures
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -124,20 +125,20 @@ class ViewScreen(Screen[int | None]):
         """Open the filter line; the filter applies to all views."""
         await self.app.run_action("filter")
 
+    @work(thread=True, exclusive=True, group="list")
     def action_seek(self, step: int, where: str, target: str) -> None:
         """Go to the next attempt that `where` matches (the previous one for `step` -1)."""
-        self._seek(step, where, target)
+        row = self.attempt_list.seek(step, where)
 
-    @work(thread=True, exclusive=True, group="list")
-    def _seek(self, step: int, where: str, target: str) -> None:
-        answer(self, self._go_to_match, self.attempt_list.seek(step, where), target)
+        def go() -> None:
+            """Go to the match."""
+            if row is None:
+                self.app.notify(f"There is no {target} in this list.", markup=False)
+                return
+            self.attempt_list.move(row)
+            self.relisted()
 
-    def _go_to_match(self, row: int | None, target: str) -> None:
-        if row is None:
-            self.app.notify(f"There is no {target} in this list.", markup=False)
-            return
-        self.attempt_list.move(row)
-        self.relisted()
+        answer(self, go)
 
     def action_zoom(self) -> None:
         """Enlarge the focused pane to the whole screen, or restore it."""
@@ -181,13 +182,10 @@ class ViewScreen(Screen[int | None]):
         ]
         lines.append(MenuLine("", "no mark"))
 
-        def set_mark(word: str | None) -> None:
-            """Write the mark."""
-            if word is not None:
-                self._annotate(mark=word)
-
         row = words.index(current_mark) if current_mark in words else 0
-        self.app.push_screen(MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, row), set_mark)
+        self.app.push_screen(
+            MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, row), partial(self._annotate, "mark")
+        )
 
     def action_note(self) -> None:
         """Write a note on the attempt under the cursor."""
@@ -195,21 +193,16 @@ class ViewScreen(Screen[int | None]):
         if summary is None:
             return
         mine = self.notes.mine(summary)
-
-        def save_note(text: str | None) -> None:
-            """Write the note."""
-            if text is not None:
-                self._annotate(text=text)
-
         title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
-        self.app.push_screen(NoteScreen(title, mine.text if mine else ""), save_note)
+        self.app.push_screen(NoteScreen(title, mine.text if mine else ""), partial(self._annotate, "text"))
 
-    def _annotate(self, mark: str | None = None, text: str | None = None) -> None:
+    def _annotate(self, part: Literal["mark", "text"], typed: str | None) -> None:
+        """Write the reader's mark or note on the attempt under the cursor; ``None`` changes nothing."""
         summary = self.attempt_list.current
-        if summary is None:
+        if summary is None or typed is None:
             return
         try:
-            self.notes.write(summary, mark=mark, text=text)
+            self.notes.write(summary, **{part: typed})
         except (UserError, StopRun) as error:
             self.app.notify(str(error), markup=False, severity="error")
             return

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ragrounds.base.contracts import SearchRequest
-from ragrounds.base.records import Call, Called, Gold, Passage, Reply
+from ragrounds.base.records import Attempt, Call, Called, Gold, Passage, Reply
 from ragrounds.evals.trace.hops import SYSTEMS_OWN
 from ragrounds.evals.trace.traces import TracedCall
-from ragrounds.ui.trace.row_text import RowText
-from ragrounds.ui.trace.tree import Node, NodeFigures, call_facts, event_tree, walk
+from ragrounds.ui.trace.tree import Node, attempt_tree, call_facts, walk
 from tests.ui.trace.making import AT, step
 
 FOUND = Passage(id="d1#0", document="d1", title="t", text="A passage.", corpus="c")
@@ -22,7 +21,11 @@ def tree(changes: dict[str, object]) -> list[Node]:
     ]
     events = [*step(0, "retrieve", changes=changes), *step(1, "answer", asked), Called(step=-1, call=late)]
     known = call_facts(calls, Gold(question_id="q", answer="B", documents=("d1",)))
-    return list(walk(event_tree(events, NodeFigures(), None, RowText("q"), known)))
+    attempt = Attempt(
+        run="r", question_id="q", epoch=0, status="completed", text="B", reason="", usage=None, cost_paid=None,
+        cost_uncached=None, seconds=0.0, at=0.0, model_calls=1, events=tuple(events),
+    )  # fmt: skip
+    return list(walk(attempt_tree(attempt, known)))
 
 
 def test_it_stands_in_the_node_that_wrote_its_passages() -> None:

@@ -13,7 +13,7 @@ from textual.containers import Container
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences
+from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences, score_sign
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -180,9 +180,7 @@ class CompareScreen(ViewScreen):
 
     def _question_row(self, row: int, width: int) -> Cells:
         difference = self.differences[row]
-        signs: Cells = []
-        for value in (difference.first, difference.second):
-            signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
+        signs = [score_sign(value) for value in (difference.first, difference.second)]
         summary = self.texts.row_at(row)
         epoch = f" #{difference.epoch}" if summary and summary.run.epochs > 1 else ""
         name = safe(difference.question_id.rpartition("/")[2][:80])
