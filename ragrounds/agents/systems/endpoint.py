@@ -130,13 +130,9 @@ class EndpointSystem:
             if answered.status >= 400:
                 return check_answered(answered, self.endpoint, transport.redact)
             reply = _chat_reply(answered, stream) if is_openai else _json_reply(answered)
-            return self._recorded_reply(_with_usage(reply, self.endpoint.usage))
-
-    def _recorded_reply(self, reply: EndpointReply) -> EndpointReply:
-        """Return a reply as it is recorded: without keys, with the answer as its text if that can be read."""
-        reply = clean(reply, self.transport().redact)
-        answer_text = self._answer_text(reply)
-        return reply if answer_text is None else replace(reply, text=answer_text)
+            reply = clean(_with_usage(reply, self.endpoint.usage), transport.redact)
+            answer_text = self._answer_text(reply)
+            return reply if answer_text is None else replace(reply, text=answer_text)
 
     @property
     def _path(self) -> str:

@@ -157,21 +157,16 @@ def _events() -> dict[str, type[Struct]]:
         "value": msgspec.defstruct("value", [("site", str), ("value", str)]),
         "read": msgspec.defstruct("read", [("reported", ReportedDependencies)]),
     }
-    for name, method in vars(Observer).items():
-        if inspect.isfunction(method) and not name.startswith("_") and name not in events:
+    for event_name, method in vars(Observer).items():
+        if inspect.isfunction(method) and not event_name.startswith("_") and event_name not in events:
             types = typing.get_type_hints(method)
-            parameters = list(inspect.signature(method).parameters.values())[1:]
-            needed = [
-                (parameter.name, types[parameter.name])
-                for parameter in parameters
-                if parameter.default is parameter.empty
+            fields = [
+                (name, types[name], *([] if parameter.default is parameter.empty else [parameter.default]))
+                for name, parameter in [*inspect.signature(method).parameters.items()][1:]
             ]
-            optional = [
-                (parameter.name, types[parameter.name], parameter.default)
-                for parameter in parameters
-                if parameter.default is not parameter.empty
-            ]
-            events[name] = msgspec.defstruct(name, [*needed, *optional])
+            events[event_name] = msgspec.defstruct(
+                event_name, sorted(fields, key=len)
+            )  # fields without defaults come first
     return events
 
 

@@ -125,17 +125,14 @@ class Work:
                 case Gone() if (line, header.n) in self._calls:
                     self._calls[line, header.n].cancel()
                 case SystemAnswered():
-                    self._answered(line, header)
+                    try:
+                        self._end(None, answer_of(Given(header.text, header.choice, header.passages)))
+                    except ValueError as error:
+                        line.host.offend(str(error))
                 case SystemOpened():
                     self._end(None, header)
                 case PersonAsked() | SystemRaised():
                     self._end(header.error)
-
-    def _answered(self, line: Line, header: SystemAnswered) -> None:
-        try:
-            self._end(None, answer_of(Given(header.text, header.choice, header.passages)))
-        except ValueError as error:
-            line.host.offend(str(error))
 
     def _restore_context(self, header: Tell | Exchange) -> None:
         """Restore the step and model call in which the system sent this frame."""

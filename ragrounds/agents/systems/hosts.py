@@ -237,7 +237,8 @@ class Host:
             self.offend(str(bad))
         self.wait(time.monotonic() + _GRACE)  # it may be about to end by itself, and its exit code says how
         code = self._process.wait()
-        ending = f"ended with exit code {code}" if code >= 0 else f"was ended by {_signal(-code)}"
+        ended_by = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+        ending = f"ended with exit code {code}" if code >= 0 else f"was ended by {ended_by}"
         self.how = self._reason or ending
         unfinished = list(self._work.values())
         # A cancelled attempt may have left a thread behind, so it counts as running.
@@ -258,12 +259,6 @@ class Host:
     def _ended(self, work: Work, *, shared: bool) -> Exception:
         message = f"the process that {work.name} runs in {self.how}"
         return SharedHostEnded(message, work.again) if shared and work.again else HostEnded(message)
-
-
-def _signal(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
 
 
 class _Hosts:

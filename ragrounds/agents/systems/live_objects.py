@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TypeGuard
 
 from ragrounds.agents.systems.reads import OwnSource
 from ragrounds.base.digests import FILE_MODULE, text_digest, tree_digest
@@ -70,7 +69,9 @@ def object_source(instance: object) -> OwnSource:
             if isinstance(part, FunctionType):
                 changing = _mutated_names(source)
                 for name, used_value in _used_values(part):
-                    imports |= _module_of(used_value)
+                    in_module = str(getattr(used_value, "__module__", "") or "")
+                    used_module = used_value.__name__ if isinstance(used_value, ModuleType) else in_module
+                    imports |= set() if _is_own(used_module) else {used_module}
                     if name not in changing and (text := _as_stable_text(used_value)) and len(text) <= _MAX_TEXT:
                         sources.add(f"{part.__qualname__}: {name}={text_digest(text)}")
     return OwnSource(
@@ -187,26 +188,14 @@ def _mutated_names(source: str) -> set[str]:
     """Return the names of the values that a function changes itself: a log, a counter."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            names |= {*node.names}
-        elif _is_mutation(node) and isinstance(node.value, ast.Name):
-            names.add(node.value.id)
+        match node:
+            case ast.Global(names=outer_names) | ast.Nonlocal(names=outer_names):
+                names |= {*outer_names}
+            case ast.Attribute(value=ast.Name(id=name), attr=method) if method in _MUTATING_METHODS:
+                names.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                names.add(name)
     return names
-
-
-def _is_mutation(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
-    """Return True for ``NAME.append`` or ``NAME[…] = …``."""
-    if isinstance(node, ast.Attribute):
-        return node.attr in _MUTATING_METHODS
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-
-
-def _module_of(used_value: object) -> set[str]:
-    """Return the module of a value that a function uses. Empty if it is the user's own module."""
-    module = (
-        used_value.__name__ if isinstance(used_value, ModuleType) else str(getattr(used_value, "__module__", "") or "")
-    )
-    return set() if _is_own(module) else {module}
 
 
 def _as_stable_text(plain_value: object) -> str:

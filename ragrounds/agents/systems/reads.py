@@ -122,8 +122,10 @@ class RecordedDependencies(ReportedDependencies, eq=False):
         size, time = self.files.get(str(path), (None, 0))
         mark = _mark(path) if size is None else (size, time / 1e9) if size >= 0 else (0, 0.0)
         if (path, mark) not in self.values:
-            digest_of = _file_digest if kind == "file" else _code_digest
-            self.values[path, mark] = digest_of(path) if _mark(path) == mark else _CHANGED
+            if _mark(path) != mark:
+                self.values[path, mark] = _CHANGED
+            else:
+                self.values[path, mark] = _file_digest(path) if kind == "file" else _source(path)[0]
         return Read(kind, name, self.values[path, mark], *mark)
 
     def imported_by_name(self) -> list[str]:
@@ -249,17 +251,21 @@ class SystemDependencies:
             yield Read("code", "session", text_digest(*sorted(self.source.sources)))
         for name in heard.written:
             yield Read("written", self._name(name))
-        data_files = [str(path.resolve()) for data_path in self.source.data for path in _files_of(data_path)]
+        data_files = [
+            str(file.resolve())
+            for data in self.source.data
+            for file in (sorted(data.rglob("*"))[:_MAX_ENTRIES] if data.is_dir() else [data])
+            if file.is_file() or file == data
+        ]
         for name in dict.fromkeys([*data_files, *heard.files]):
             path = Path(name)
             if name not in heard.written and name not in modules and (is_data(name) or name in data_files):
                 yield heard.as_read("file", self._name(name), path)
         for folder in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
-            yield Read("folder", self._name(folder), _listing(Path(folder), self._written_files()))
+            yield Read("folder", self._name(folder), _listing(Path(folder), heard.written))
         for name, value in {**dict.fromkeys(self.source.variables, None), **heard.variables}.items():
             if not is_secret_name(name):
-                now = value if name in heard.variables else self._variable(name)
-                yield Read("variable", name, "" if now is None else f"={_shown(now)}")
+                yield Read("variable", name, _shown(value) if name in heard.variables else self._variable(name))
         search_path = tuple(heard.path or sys.path)
         for name, version in sorted(installed_versions(outside, self.source.packages, search_path).items()):
             yield Read("package", name, version)
@@ -309,31 +315,24 @@ class SystemDependencies:
         near = any(Path(path).is_relative_to(folder) for folder in (self._folder, Path.cwd()))
         return redacted(os.path.relpath(path, self._folder).replace(os.sep, "/") if near else path)
 
-    def _written_files(self) -> set[str]:
-        return {Path(name).name for name in self._heard.written}
-
-    def _variable(self, name: str) -> str | None:
-        return os.environ.get(name, self.source.variables.get(name))
-
-    def _is_unchanged(self, read: Read, path: Path) -> bool:
-        """Return True if a file is unchanged according to its size and time."""
-        return read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at)
+    def _variable(self, name: str) -> str:
+        """Return the current value of a variable as it is stored, or an empty text if it is not set."""
+        return _shown(os.environ.get(name, self.source.variables.get(name)))
 
     def _now(self, read: Read, written_files: set[str]) -> str | None:
         """Return the current value of a dependency, in the form of :attr:`Read.value`. ``None`` if it is unknown."""
         path = self._folder / read.name
-        if read.kind == "file":
-            return read.value if self._is_unchanged(read, path) else _file_digest(path)
+        if read.kind == "code" and read.name == "session":
+            return next((own_read.value for own_read in self._reads if own_read.name == "session"), "")
+        if read.kind in ("file", "code"):
+            path = self._paths.get(read.name, path) if read.kind == "code" else path
+            if read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at):
+                return read.value
+            return _file_digest(path) if read.kind == "file" else _source(path)[0]
         if read.kind == "folder":
-            return _listing(path, {Path(name).name for name in written_files})
-        if read.kind == "code":
-            if read.name == "session":
-                return next((own_read.value for own_read in self._reads if own_read.name == "session"), "")
-            path = self._paths.get(read.name, path)
-            return read.value if self._is_unchanged(read, path) else _code_digest(path)
+            return _listing(path, written_files)
         if read.kind == "variable":
-            now = self._variable(read.name)
-            return "" if now is None else f"={_shown(now)}"
+            return self._variable(read.name)
         if read.kind == "package":
             return version_of(read.name, tuple(self._heard.path or sys.path))
         return None
@@ -382,10 +381,6 @@ def _parent_packages(name: str) -> Iterator[str]:
         yield name
 
 
-def _code_digest(path: Path) -> str:
-    return _source(path)[0]
-
-
 def _file_digest(path: Path) -> str:
     """Return the digest of a file's content. Empty if the file does not exist."""
     size, modified = _mark(path)
@@ -413,11 +408,12 @@ def _compute_digest(path: Path, size: int, changed_at: float) -> str:
         return sample_digest.hexdigest()[:16]
 
 
-def _listing(folder: Path, written_names: set[str]) -> str:
+def _listing(folder: Path, written_files: Iterable[str]) -> str:
     """Return the digest of the names in a folder. Empty if the folder does not exist.
 
     Hidden names and names of files that the system writes are left out.
     """
+    written_names = {Path(name).name for name in written_files}
     try:
         names = [entry.name for entry in os.scandir(folder)]
     except OSError:
@@ -425,14 +421,8 @@ def _listing(folder: Path, written_names: set[str]) -> str:
     return text_digest(*sorted(n for n in names if not n.startswith((".", "__pycache__")) and n not in written_names))
 
 
-def _files_of(path: Path) -> Iterator[Path]:
-    """Yield a file itself, or all files in a folder."""
-    if path.is_dir():
-        yield from (file for file in sorted(path.rglob("*"))[:_MAX_ENTRIES] if file.is_file())
-    else:
-        yield path
-
-
-def _shown(value: str) -> str:
+def _shown(value: str | None) -> str:
+    if value is None:
+        return ""
     value = redacted(value)
-    return value if len(value) <= _MAX_SHOWN else f"{value[:40]}… ({text_digest(value)})"
+    return f"={value}" if len(value) <= _MAX_SHOWN else f"={value[:40]}… ({text_digest(value)})"
