@@ -21,10 +21,11 @@ from ragrounds.agents.card import DEFAULT_RETRIEVER as DEFAULT_RETRIEVER
 from ragrounds.agents.card import Card as Card
 from ragrounds.agents.card import Limits as Limits
 from ragrounds.agents.profile import Profile, read_profile, values
-from ragrounds.agents.systems import is_foreign, place
+from ragrounds.agents.systems import place
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.opening import REAL, module_named
 from ragrounds.agents.systems.process_choice import reason_here
-from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with_setting
+from ragrounds.agents.systems.settings import TABLES, is_setting, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest, unknown
@@ -151,7 +152,7 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
                     f"The agent {name!r}: system = {card.system!r}: expected ./FILE.py:NAME or module:NAME."
                 )
             card = msgspec.structs.replace(card, graph=card.system)
-        if not card.graph and not is_foreign(card):
+        if not card.graph:
             raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
         if name.endswith(".toml"):  # paths are relative to the file, not to the current folder
             graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
@@ -224,7 +225,7 @@ def _named_in(spec: Spec, card: Card) -> dict[str, tuple[Spec, ...]]:
 
 def _wraps(card: Card) -> tuple[str, ...]:
     """Return the parameters that name inner agents. A user's own graph has none."""
-    return catalogue.agents_in(card.graph) if not is_foreign(card) and catalogue.has(card.graph) else ()
+    return catalogue.agents_in(card.graph) if catalogue.has(card.graph) else ()
 
 
 def _agents_in(value: Value) -> tuple[Spec, ...]:
@@ -287,8 +288,9 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         REAL.add(module_named(spec.name))
     card = read_card(spec.name, in_this_process=spec.parameters.get("in_process") is True)
     defaults: dict[str, Value] = {**card.parameters, **card.switches}
-    refines = card.searches and not card.oracle and not is_foreign(card)
-    settable = {**_sibling_parameters(spec.name, card), **defaults, **({"refine": "none"} if refines else {})}
+    kind = kind_of(card)
+    refine = {"refine": "none"} if kind.has_refining() else {}
+    settable = {**_sibling_parameters(spec.name, card), **defaults, **refine}
     parameters, models, limits = dict(defaults), dict(card.models), msgspec.to_builtins(card.limits)
     fields: dict[str, Value] = {}
     tools = card.tools
@@ -321,12 +323,12 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         elif key in _SEARCH_SETTINGS:
             former: bool | float = getattr(card, key)
             before, fields[key] = former, _like(former, value, key, spec)
-        elif is_foreign(card) and is_setting(key):
+        elif kind.settings and is_setting(key):
             before, card = with_setting(card, key, value)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
-            raise _unknown_key(key, spec.name, [*settable, *(SETTINGS if is_foreign(card) else ())])
+            raise _unknown_key(key, spec.name, [*settable, *kind.settings])
         if isinstance(value, Spec):
             value = value if value.parameters else value.name
         same = str(value) == before if isinstance(value, Spec) else value == before
@@ -361,8 +363,7 @@ def _with_inner(agent: Agent, inner: dict[str, tuple[Agent, ...]]) -> Agent:
 
     def with_models(inner_agent: Agent) -> Agent:
         """Return an inner agent with these models."""
-        merged = inner_agent.card.models if is_foreign(inner_agent.card) else {**models, **inner_agent.card.models}
-        card = msgspec.structs.replace(inner_agent.card, models=merged)
+        card = msgspec.structs.replace(inner_agent.card, models=kind_of(inner_agent.card).models(models))
         return _with_inner(msgspec.structs.replace(inner_agent, card=card), inner_agent.inner)
 
     card = msgspec.structs.replace(agent.card, oracle=agent.card.oracle or any(nested.card.oracle for nested in agents))
@@ -434,7 +435,7 @@ def _with_sampling(model: str, profile: Profile) -> str:
 
 def _sibling_parameters(name: str, card: Card) -> dict[str, Value]:
     """Return the parameters of shipped agents with the same graph, for a user's file that does not list all of them."""
-    if name in names() or is_foreign(card):
+    if name in names() or not catalogue.has(card.graph):
         return {}
     cards = [read_card(shipped) for shipped in names()]
     return {k: v for c in cards if c.graph == card.graph for k, v in {**c.parameters, **c.switches}.items()}
@@ -458,7 +459,8 @@ def check_subagent(agent: Agent) -> Agent:
     Raises:
         UserError: it is an oracle or a user's own graph, or sets models or a corpus.
     """
-    if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card) or agent.inner:
+    card = agent.card
+    if card.oracle or card.models or card.corpus or agent.inner or kind_of(card).is_users_system:
         raise UserError(
             f"The agent {agent.spec!r} cannot run inside another: it is an oracle or your own graph, or has agents, "
             "models or a corpus of its own. An inner agent uses those of the outer one."

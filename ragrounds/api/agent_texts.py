@@ -8,9 +8,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent, read_card, with_retriever
-from ragrounds.agents.systems import is_foreign, uses_our_models
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.place import HERE, give
-from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
@@ -55,7 +54,7 @@ def calls_our_models(agent: str) -> bool:
     """Return True if an agent asks the models of ragrounds, as every built-in agent does, and a user's system that
     takes its context.
     """
-    return uses_our_models(open_agent(agent).card)
+    return kind_of(open_agent(agent).card).uses_our_models()
 
 
 def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
@@ -82,14 +81,13 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         return request, {}
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
     missing_agents: dict[str, NotReplayed] = {}
-    cards = _inspect_agents(request.agents, lambda text: read_card(parse(text).name), missing_agents)
-    foreign = [text for text, card in cards.items() if is_foreign(card)]
+    kinds = _inspect_agents(request.agents, lambda text: kind_of(read_card(parse(text).name)), missing_agents)
+    foreign = [text for text, kind in kinds.items() if kind.is_users_system]
     if (option := _foreign_option(request)) and not foreign:
         raise _option_without_effect(option, request.agents)
     local = [text for text in foreign if text.startswith(f"{HERE}:")]
-    if request.python and foreign and all(map(reason_here, (cards[text] for text in foreign))):
-        reason = reason_here(cards[foreign[0]])
-        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {reason}.")
+    if request.python and all(reasons := [kinds[text].reason_in_process() for text in foreign]) and foreign:
+        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {reasons[0]}.")
     if local and not request.alone:
         raise UserError(
             f"{local[0]} is an object of this process, which workers cannot use: put it into a module or a file, and "
@@ -97,21 +95,21 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
         )
     if local:
         tell(f"Only this session has the source, so `runs resume` cannot start it: {', '.join(local)}.")
-    new_texts = {}
-    for text, card in cards.items():
-        new_texts[text] = with_tables(text, config, context) if text in foreign else text
-        if text in foreign and not reason_here(card):
+    new_texts = {text: text for text in kinds}
+    for text in foreign:
+        new_texts[text] = with_tables(text, config, context)
+        if not kinds[text].reason_in_process():
             new_texts[text] = with_process(new_texts[text], request.python or "", request.in_process)
-        if text in foreign and request.model is not None and card.model_field:
-            new_texts[text] = with_model(new_texts[text], card, request.model)
-    cards = _inspect_agents(new_texts, lambda text: open_agent(new_texts[text]).card, missing_agents)
-    model_uses = _inspect_agents(cards, lambda text: uses_our_models(cards[text]), missing_agents)
-    opened = {new_texts[text]: cards[text] for text in model_uses}
-    foreign_texts = [new_texts[text] for text, ours in model_uses.items() if not ours]
+        if request.model is not None and kinds[text].card.model_field:
+            new_texts[text] = with_model(new_texts[text], kinds[text].card, request.model)
+    kinds = _inspect_agents(new_texts, lambda text: kind_of(open_agent(new_texts[text]).card), missing_agents)
+    model_uses = _inspect_agents(kinds, lambda text: kinds[text].uses_our_models(), missing_agents)
+    own_models = [text for text, uses_ours in model_uses.items() if not uses_ours]
+    foreign_texts = [new_texts[text] for text in own_models]
     set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]
-    without_model_field = [text for text in foreign_texts if not opened[text].model_field]
+    without_model_field = [new_texts[text] for text in own_models if not kinds[text].card.model_field]
     option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
-    if set_ and without_model_field and len(foreign_texts) == len(opened):
+    if set_ and without_model_field and len(foreign_texts) == len(model_uses):
         raise UserError(
             f"{option_names} has no effect on {', '.join(without_model_field)}: its own code sets the model. Leave it "
             "out, or set in its "
@@ -120,7 +118,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     if set_ and without_model_field:
         verb = "are" if len(set_) > 1 else "is"
         tell(f"{option_names} {verb} ignored for {', '.join(without_model_field)}: its own code sets the model.")
-    if request.corpus and len(foreign_texts) == len(opened):
+    if request.corpus and len(foreign_texts) == len(model_uses):
         raise UserError(f"--corpus has no effect on {', '.join(foreign_texts)}: its own code searches. Leave it out.")
     if request.corpus and foreign_texts:
         tell(f"--corpus is ignored for {', '.join(foreign_texts)}: its own code searches.")

@@ -19,7 +19,7 @@ from ragrounds.agents.agent import (
 )
 from ragrounds.agents.profile import Profile, Setting, read_profile
 from ragrounds.agents.profiles import PublishedRun, all_profiles, published, settled, sources
-from ragrounds.agents.systems import drawable, place
+from ragrounds.agents.systems import place
 from ragrounds.agents.trust import trust
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import guarded
@@ -134,7 +134,7 @@ def describe_graph(name: str) -> GraphDetails:
     """
     graph = graph_name(name)
     if place.is_place(graph):
-        built, about = drawable(graph), place.about_place(graph).summary
+        built, about = place.drawable(graph), place.about_place(graph).summary
     else:
         built, about = catalogue.build(graph), catalogue.about(graph)
     with guarded(f"Drawing {graph}"):

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 from msgspec import structs
 
 from ragrounds.agents.agent import Limits
 from ragrounds.agents.profiles import published
-from ragrounds.agents.systems import is_sealed
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
@@ -311,7 +310,7 @@ class _Replay:
         for planned in self.planned_runs:
             run = planned.run
             try:
-                check_replayable(self._store, run, partial(is_sealed, planned.agent.card))
+                check_replayable(self._store, run, kind_of(planned.agent.card).is_sealed)
                 replayable.append(run)
             except UserError as error:
                 refused.append((run, error))

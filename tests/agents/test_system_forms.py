@@ -6,7 +6,8 @@ import textwrap
 import pytest
 
 from ragrounds.agents.agent import read_card
-from ragrounds.agents.systems import drawable, open_system
+from ragrounds.agents.systems.kinds import kind_of
+from ragrounds.agents.systems.place import drawable
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Called, Entered, Left
 from ragrounds.graphs import diagram
@@ -395,7 +396,7 @@ async def test_every_attempt_has_a_thread_of_its_own_and_no_checkpointer_is_writ
 
     card = read_card(f"{forms}:remembered")
     module = next(module for module in sys.modules.values() if getattr(module, "__file__", "") == forms)
-    assert open_system(card) is open_system(card), "it is opened once"
+    assert kind_of(card).open() is kind_of(card).open(), "it is opened once"
     module.threads.clear()
     for _ in range(2):
         await play(f"{forms}:remembered", [])

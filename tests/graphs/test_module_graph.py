@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import code_of, open_system, place, prompts_of, takes_context
+from ragrounds.agents.systems import place
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 
 GRAPH = """
@@ -56,8 +57,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_it_is_an_agent_like_any_other(package: str) -> None:
     agent = open_agent(f"{package}.graph:build[times=2]")
     assert (agent.card.summary, agent.parameters) == ("Says it.", {"times": 2})
-    assert takes_context(agent.card)
-    assert prompts_of(agent.card) == ("long/direct",)
+    assert kind_of(agent.card).takes_context()
+    assert kind_of(agent.card).prompts() == ("long/direct",)
     assert place.is_module(agent.card.graph)
     assert not place.is_module("./graph.py:build")
     assert not place.is_place("openai:gpt-4o-mini")
@@ -67,18 +68,18 @@ def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path
     import importlib
     import linecache
 
-    before = code_of(open_agent(f"{package}.graph:build").card)
+    before = kind_of(open_agent(f"{package}.graph:build").card).code()
     (tmp_path / package / "helper.py").write_text('SAID = "no, quite the contrary"\n')
     linecache.checkcache()
     importlib.reload(sys.modules[f"{package}.helper"])
-    assert code_of(open_agent(f"{package}.graph:build").card) != before
+    assert kind_of(open_agent(f"{package}.graph:build").card).code() != before
 
 
 def test_a_module_that_is_not_there_or_breaks(package: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no module"):
-        open_system(open_agent(f"{package}.nowhere:build").card)
+        kind_of(open_agent(f"{package}.nowhere:build").card).open()
     with pytest.raises(UserError, match=r"there is no 'built'\. Did you mean 'build'"):
         open_agent(f"{package}.graph:built")
     (tmp_path / package / "broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match="ZeroDivisionError"):
-        open_system(open_agent(f"{package}.broken:build").card)
+        kind_of(open_agent(f"{package}.broken:build").card).open()

@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.agents.agent import read_card
-from ragrounds.agents.systems import takes_context
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Called, Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, play
@@ -195,9 +195,12 @@ async def test_what_cannot_be_loaded_is_reported(agent, message, folder):
 
 
 def test_the_tier_is_a_part_of_the_identity():
-    taken = {name: takes_context(read_card(f"{EXAMPLE}:{name}")) for name in ("build", "langchain_agent", "own_client")}
+    taken = {
+        name: kind_of(read_card(f"{EXAMPLE}:{name}")).takes_context()
+        for name in ("build", "langchain_agent", "own_client")
+    }
     assert taken == {"build": True, "langchain_agent": True, "own_client": False}
-    assert takes_context(read_card("search_o1"))
+    assert kind_of(read_card("search_o1")).takes_context()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import open_system
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
@@ -99,7 +99,7 @@ async def test_the_passages_that_a_predictor_is_given_are_seen(mine):
 async def test_a_module_of_several_inputs_is_filled_by_the_agent_s_file(mine, tmp_path):
     agent, _ = mine("two")
     with pytest.raises(UserError, match="patient, case"):
-        open_system(open_agent(agent).card)
+        kind_of(open_agent(agent).card).open()
     file = tmp_path / "two.toml"
     file.write_text(f'system = "{agent}"\ninput = {{ patient = "language", case = "question" }}')
     assert (await play(str(file), [])).attempt.text == "Which"

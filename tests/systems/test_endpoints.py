@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import code_of
 from ragrounds.agents.systems.endpoint_card import filled
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Called, Usage
 from ragrounds.evals.store.store import Store
@@ -136,7 +136,7 @@ async def test_another_field_map_reads_what_was_paid_for_and_asks_nobody(tmp_pat
     assert len(server.asked) == 1
     assert (played.made, played.reused) == (1, 1)
     assert played.attempt.text == "Heparin, surely."
-    codes = {code_of(open_agent(file).card) for file in (first, second)}
+    codes = {kind_of(open_agent(file).card).code() for file in (first, second)}
     assert len(codes) == 2, "another map is another run"
 
 

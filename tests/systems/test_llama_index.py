@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import open_system
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Noted
 from ragrounds.evals.store.store import Store
@@ -191,7 +191,7 @@ async def test_a_model_inside_the_process_is_said_to_be_not_recorded(mine):
 def test_what_has_no_effect_is_told(mine, name, set_, message):
     agent, _ = mine(name)
     with pytest.raises(UserError, match=message):
-        open_system(open_agent(f"{agent}[{set_}]").card)
+        kind_of(open_agent(f"{agent}[{set_}]").card).open()
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.agents.agent import open_agent, read_card
-from ragrounds.agents.systems import open_system
 from ragrounds.agents.systems.hosts import HostedSystem
 from ragrounds.agents.systems.in_process import InProcessSystem
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
@@ -84,7 +84,7 @@ def test_in_process_is_said_and_keeps_it_in_ours(
 def test_an_edited_file_is_loaded_anew(there: Path, home: Path) -> None:
     (there / "told.py").write_text("def ask(question):\n    return 'first'\n")
     assert answers(home, "./told.py:ask") == ["first"]
-    open_system(read_card("./told.py:ask"))
+    kind_of(read_card("./told.py:ask")).open()
     (there / "told.py").write_text("def ask(question):\n    return 'second'\n")
     assert answers(home, "./told.py:ask") == ["second"]
 
@@ -107,11 +107,11 @@ def test_what_takes_ragrounds_stays_in_our_process(there: Path) -> None:
     for name in ("taking", "beside"):
         card = open_agent(f"./{name}.py:ask").card
         assert "ragrounds" in reason_here(card)
-        assert isinstance(open_system(card), InProcessSystem)
+        assert isinstance(kind_of(card).open(), InProcessSystem)
     assert reason_here(read_card("./where.py:ask")) == ""
-    assert isinstance(open_system(read_card("./where.py:ask")), HostedSystem)
+    assert isinstance(kind_of(read_card("./where.py:ask")).open(), HostedSystem)
     (there / "later.py").write_text("import importlib\n\nimportlib.import_module('ragrounds')\n" + WHERE)
-    assert isinstance(open_system(read_card("./later.py:ask")), InProcessSystem)
+    assert isinstance(kind_of(read_card("./later.py:ask")).open(), InProcessSystem)
 
 
 def test_an_interpreter_for_what_runs_in_our_process_is_refused(there: Path, home: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_interpreter_for_what_runs_in_our_process_is_refused(there: Path, hom
 def test_what_is_wrong_is_said_by_its_name(there: Path, agent: str, said: str) -> None:
     (there / "broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match=said):
-        open_system(open_agent(agent).card)
+        kind_of(open_agent(agent).card).open()
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import Struct
@@ -33,7 +34,11 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import imported_module, warn_once
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.recorder.answers import at_path
+from ragrounds.recorder.factory import made_by, makes_systems
 from ragrounds.recorder.targets import held_in
+
+if TYPE_CHECKING:
+    from ragrounds.graphs.catalogue import Graph
 
 HERE = "__main__"
 """Module name of objects that were passed directly."""
@@ -111,6 +116,24 @@ def named_object(name: str) -> object:
     target = target_of(name)
     with refusals():
         return held_in(module_of(target, name), "" if _is_file(target) else target.rpartition(":")[2], name)
+
+
+def drawable(name: str) -> Graph:
+    """Return the graph at an import path, for a diagram.
+
+    Raises:
+        UserError: it does not load, or the object is not a graph.
+    """
+    graph = named_object(name)
+    if not hasattr(graph, "get_graph") and not hasattr(graph, "compile") and makes_systems(graph):
+        maker = made_by(cast("Callable[..., object]", graph), name)
+        if maker.each_time:
+            raise UserError(f"{name} builds its graph for each attempt, so it cannot be drawn before an attempt.")
+        with refusals():
+            graph = maker.now()
+    if not hasattr(graph, "get_graph") and not hasattr(graph, "compile"):
+        raise UserError(f"{name} gave {type(graph).__name__}, which has no graph to draw.")
+    return cast("Graph", graph)
 
 
 def give(objects: Sequence[object]) -> list[str]:

@@ -57,13 +57,11 @@ def _end_hosts() -> None:
 
 
 def reason_here(card: Card) -> str:
-    """Return the reason why an agent's system is opened in this process. Empty if it is opened in a host.
+    """Return the reason why the code of a user's system is opened in this process. Empty if it is opened in a host.
 
     Raises:
         UserError: the file does not exist.
     """
-    if card.endpoint is not None:
-        return "it is an address"
     if place.was_given(card.graph):
         return _OBJECT
     if card.in_process:

@@ -7,7 +7,7 @@ rejected.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -158,19 +158,21 @@ def with_model(text: str, card: Card, model: str) -> str:
     return str(Spec(spec.name, {f"{table}.{key}": model_spec.name, **spec.parameters}))
 
 
-def check_effects(spec: Spec, card: Card) -> None:
+def check_effects(spec: Spec, card: Card, is_accepted: Callable[[str], bool], accepted: Sequence[str]) -> None:
     """Reject settings without effect on a system that calls models and searches itself.
+
+    Args:
+        spec: the agent's text.
+        card: its card.
+        is_accepted: returns True for the key of a setting that has an effect.
+        accepted: the names of such settings, for errors.
 
     Raises:
         UserError: the agent's text or file contains such a setting.
     """
     reason = f"{spec.name} uses its own models and search"
-    accepted = list(SETTINGS)
-    if card.endpoint is not None:
-        accepted = list(card.parameters)
     for key in spec.parameters:
-        settable = is_setting(key) if card.endpoint is None else key in accepted
-        if not settable and not key.startswith("limits."):
+        if not is_accepted(key) and not key.startswith("limits."):
             raise UserError(
                 f"{reason}: {key} has no effect. Settings: {', '.join([*accepted, 'limits.calls'])}, limits.tokens, "
                 "limits.cost, limits.seconds."

@@ -15,9 +15,8 @@ from typing import Any
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
 
-from ragrounds.agents.agent import Agent, Limits
-from ragrounds.agents.systems import is_foreign, open_system
-from ragrounds.agents.systems.in_process import InProcessSystem
+from ragrounds.agents.agent import Limits
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.contracts import Closing, FinishedAttempt, System
 from ragrounds.base.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
@@ -41,6 +40,8 @@ from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 
+Answers = Callable[[AttemptContext], AsyncIterator[tuple[object, str]]]
+"""Function that makes an attempt, and yields the answer and the chosen letter whenever they change."""
 OnEnd = Callable[[FinishedAttempt], None]
 """Callback for an attempt that has ended, before it is written."""
 
@@ -61,7 +62,9 @@ class _OpenedRun(Struct, frozen=True):
     """Run in progress: the objects that all its attempts share."""
 
     number: int
-    system: _BuiltInGraph | System
+    system: object
+    """A user's system, which may have connections to close. ``None`` for a built-in graph."""
+    answers: Answers
     prompts: PromptFolder
     caps: Limits
     finished: Collection[tuple[str, int]]
@@ -88,33 +91,51 @@ class AttemptRunner:
         self._alone = asyncio.Lock()
         """Lock of an attempt that is repeated because the process of its system ended while it made several attempts.
         """
-        self._runs = {
-            planned.run.id: _OpenedRun(
-                number=store.number(planned.run),
-                system=(system := _opened(planned.agent)),
-                prompts=PromptFolder(planned.agent.card.prompts, planned.agent.layout),
-                caps=planned.agent.caps,
-                finished=store.done(planned.run),
-                scored=frozenset(store.score_codes(planned.run)),
-                at_once=None if isinstance(system, _BuiltInGraph) or system.takes_context else AttemptsAtOnce(),
-                draws=AgentRandomness(planned.agent, in_this_process=isinstance(system, InProcessSystem)),
-                reads=RunDependencies(store, planned, asks=journal.mode != "replay"),
-                inner=self._inner(planned) if planned.inner else None,
-            )
-            for planned in planned_runs
-        }
+        self._runs = {planned.run.id: self._opened(planned) for planned in planned_runs}
         # Each plain function of a user's system holds a thread for as long as it runs.
         grow_threads()
-        if any(is_foreign(agent.card) for planned in planned_runs for agent in planned.agent.with_inner):
+        agents = [agent for planned in planned_runs for agent in planned.agent.with_inner]
+        if any(kind_of(agent.card).is_users_system for agent in agents):
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
 
-    def _inner(self, planned: PlannedRun) -> Any:
-        inner_attempts = import_module(
-            "ragrounds.evals.engine.inner_attempts"
-        )  # imported here: most runs do not need it
-        return inner_attempts.InnerAgents(planned.inner, self._journal, partial(_by_system, self._journal), self._alone)
+    def _opened(self, planned: PlannedRun) -> _OpenedRun:
+        """Open the system of a run, or compile its graph, and the agents inside it."""
+        run, agent, store, journal, inner = planned.run, planned.agent, self._store, self._journal, None
+        kind, graph = kind_of(agent.card), agent.card.graph
+        system = kind.open()
+        answers = (
+            self._system_answers(run, system)
+            if system
+            else partial(_graph_answers, catalogue.compiled(graph), catalogue.nests(graph, agent.parameters))
+        )
+        if planned.inner:  # imported here: most runs do not need it
+            inner_attempts = import_module("ragrounds.evals.engine.inner_attempts")
+            inner = inner_attempts.InnerAgents(planned.inner, journal, partial(_by_system, journal), self._alone)
+        return _OpenedRun(
+            number=store.number(run),
+            system=system,
+            answers=answers,
+            prompts=PromptFolder(agent.card.prompts, agent.layout),
+            caps=agent.caps,
+            finished=store.done(run),
+            scored=frozenset(store.score_codes(run)),
+            at_once=None if kind.takes_context() else AttemptsAtOnce(),
+            draws=AgentRandomness(agent),
+            reads=RunDependencies(store, planned, asks=journal.mode != "replay"),
+            inner=inner,
+        )
+
+    def _system_answers(self, run: Run, system: System) -> Answers:
+        """Return a function that yields the one answer of a user's system."""
+
+        async def answers(context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
+            """Yield the answer."""
+            answer = await _by_system(self._journal, system, context, run.agent)
+            yield answer.text, answer.choice
+
+        return answers
 
     def _should_continue(self, run: Run) -> bool:
         """Return True if a replay continues after the journal lacked a call of this run: another run is still without
@@ -141,14 +162,14 @@ class AttemptRunner:
         opened = self._runs[run.id]
         context = await self._context(planned, item)
 
-        async def make_attempt(system: _BuiltInGraph | System) -> Attempt:
+        async def make_attempt(answers: Answers) -> Attempt:
             with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
-                return await _attempt(system, context, run, self._journal, partial(self._should_continue, run))
+                return await _attempt(answers, context, run, partial(self._should_continue, run))
 
         at_once_slot = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
         async with at_once_slot:
             try:
-                attempt = await make_attempt(opened.system)
+                attempt = await make_attempt(opened.answers)
             except SharedHostEnded as ended:
                 lost = context
                 self._journal.begins_again(lost.payer)
@@ -156,7 +177,7 @@ class AttemptRunner:
                     context = await self._context(planned, item)
                     context.unanswered, context.billable = lost.unanswered, lost.billable
                     context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
-                    attempt = await make_attempt(system)
+                    attempt = await make_attempt(self._system_answers(run, system))
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
@@ -237,27 +258,15 @@ def _tokens_made(attempt: Attempt) -> int | None:
     ).tokens
 
 
-class _BuiltInGraph(Struct, frozen=True):
-    """Built-in graph, compiled."""
+async def _graph_answers(graph: Any, nests: bool, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
+    """Run a compiled graph, and yield its answer and the chosen letter whenever a node has written one.
 
-    graph: Any
-    nests: bool
-    """True if other graphs run inside its nodes; their steps are streamed too."""
-
-
-def _opened(agent: Agent) -> _BuiltInGraph | System:
-    card = agent.card
-    if is_foreign(card):
-        return open_system(card)
-    return _BuiltInGraph(catalogue.compiled(card.graph), catalogue.nests(card.graph, agent.parameters))
-
-
-async def _stream_answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
-    """Run a built-in graph, and yield its answer and the chosen letter whenever a node has written one."""
+    If it `nests`, other graphs run inside its nodes, and their steps are streamed too.
+    """
     config = {"recursion_limit": MAX_STEPS}
-    stream = built.graph.astream({}, config, context=context, stream_mode="tasks", subgraphs=built.nests)
+    stream = graph.astream({}, config, context=context, stream_mode="tasks", subgraphs=nests)
     async for event in stream:
-        namespace, task = event if built.nests else ((), event)
+        namespace, task = event if nests else ((), event)
         if "result" not in task:
             context.entered(task["id"], task["name"], task_of(namespace))
             continue
@@ -288,14 +297,8 @@ async def _by_system(journal: StoreJournal, system: System, context: AttemptCont
     return answer
 
 
-async def _attempt(
-    system: _BuiltInGraph | System,
-    context: AttemptContext,
-    run: Run,
-    journal: StoreJournal,
-    should_continue: Callable[[], bool],
-) -> Attempt:
-    """Run the system once and return the attempt.
+async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_continue: Callable[[], bool]) -> Attempt:
+    """Make an attempt once and return it.
 
     `should_continue` returns True if the other runs continue although this one cannot be replayed.
     """
@@ -306,12 +309,8 @@ async def _attempt(
     choice = ""
     try:
         async with asyncio.timeout(context.limits.seconds) as cap:
-            if isinstance(system, _BuiltInGraph):
-                async for partial_answer, letter in _stream_answers(system, context):
-                    answer, choice = partial_answer, letter
-            else:
-                system_answer = await _by_system(journal, system, context, run.agent)
-                answer, choice = system_answer.text, system_answer.choice
+            async for latest_answer, letter in answers(context):
+                answer, choice = latest_answer, letter
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:

@@ -17,8 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragrounds.agents.systems import is_foreign, open_system
-from ragrounds.agents.systems.in_process import InProcessSystem
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.contracts import Attempted, Request, Server, System
 from ragrounds.base.errors import SharedHostEnded
 from ragrounds.base.records import Attempt, Event, Gold, Question, Reply
@@ -143,12 +142,12 @@ class _InnerAgent:
         card = opened.agent.card
         self._opened, self._journal, self._foreign, self._alone = opened, journal, foreign, alone
         self._prompts = PromptFolder(card.prompts, opened.agent.layout)
-        self._system = open_system(card) if is_foreign(card) else None
+        kind = kind_of(card)
+        self._system = kind.open()
         self._graph = None if self._system else catalogue.build(card.graph).compile()
         self._inner = InnerAgents(opened.inner, journal, foreign, alone)
-        hears = self._system is not None and not self._system.takes_context
-        self._at_once = AttemptsAtOnce() if hears else None
-        self._draws = AgentRandomness(opened.agent, in_this_process=isinstance(self._system, InProcessSystem))
+        self._at_once = None if kind.takes_context() else AttemptsAtOnce()
+        self._draws = AgentRandomness(opened.agent)
 
     async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
         """Make one attempt of this agent at the question of `around`."""

@@ -19,15 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
-from ragrounds.agents.systems import (
-    code_of,
-    is_foreign,
-    prompts_of,
-    reads_of_systems,
-    takes_context,
-    uses_our_models,
-)
-from ragrounds.agents.systems.settings import check_effects
+from ragrounds.agents.systems.kinds import kind_of, reads_of_systems
 from ragrounds.base.contracts import Intervention, Model, Searcher
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Asked, Gold, Question, Run
@@ -45,7 +37,6 @@ from ragrounds.evals.engine.system_identity import (
     in_words,
     is_own,
     join_clauses,
-    system_parts,
 )
 from ragrounds.evals.scorers import described, headline_of, scorer_code
 from ragrounds.evals.store.reads import read_rows, reads_of
@@ -239,8 +230,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
     """
     agents = [open_agent(text) for text in recipe.agents]
     for part in (part for agent in agents for part in agent.with_inner):
-        if not uses_our_models(part.card):
-            check_effects(parse(part.spec), part.card)
+        kind_of(part.card).check_effects(parse(part.spec))
     specs = [agent.spec for agent in agents]
     if twice := next((spec for index, spec in enumerate(specs) if spec in specs[:index]), None):
         raise UserError(f"The agent {twice!r} is given twice.")
@@ -334,7 +324,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     Raises:
         UserError: neither the agent's card nor `default` names a model.
     """
-    if not uses_our_models(agent.card):
+    if not kind_of(agent.card).uses_our_models():
         return {}
     texts = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in texts and not agent.inner:
@@ -393,16 +383,14 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
     run.
     """
     agent, models, searcher = opened.agent, opened.models, opened.searcher
-    card = agent.card
+    card, kind = agent.card, kind_of(agent.card)
     return {
         "agent": agent.spec,
         "graph": card.graph,
-        "graph_code": code_of(card),
+        "graph_code": kind.code(),
         "parameters": agent.settled,
-        "prompts": PromptFolder(card.prompts).digest(prompts_of(card)),
-        "models": {role: model.spec for role, model in sorted(models.items())}
-        if card.endpoint is None
-        else {"model": card.endpoint.spec},
+        "prompts": PromptFolder(card.prompts).digest(kind.prompts()),
+        "models": kind.model_specs({role: model.spec for role, model in sorted(models.items())}),
         "windows": {role: model.window for role, model in sorted(models.items())},
         # This is set for a model that is code, such as the baseline.
         "model_code": {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))},
@@ -412,7 +400,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
-        "tier": "journaled" if all(takes_context(part.card) for part in agent.with_inner) else "own",
+        "tier": "journaled" if all(kind_of(part.card).takes_context() for part in agent.with_inner) else "own",
         # The key must match that of stored runs.
         "inner": {
             key: [_inner_identity(inner_agent) for inner_agent in inner_agents]
@@ -421,7 +409,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         or subagent_identity(agent),
         **_refining(agent),
         **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
-        **(system_parts(card) if is_foreign(card) else {}),
+        **kind.identity(),
     }
 
 
@@ -447,11 +435,12 @@ def subagent_identity(agent: Agent) -> dict[str, object] | None:
     inside = subagent(agent)
     if inside is None:
         return None
+    kind = kind_of(inside.card)
     return {
         "agent": inside.spec,
-        "graph_code": code_of(inside.card),
+        "graph_code": kind.code(),
         "parameters": inside.settled,
-        "prompts": PromptFolder(inside.card.prompts).digest(prompts_of(inside.card)),
+        "prompts": PromptFolder(inside.card.prompts).digest(kind.prompts()),
     }
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.agent import Agent
-from ragrounds.agents.systems import is_foreign
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.opening import module_named
 from ragrounds.base.contracts import Entry
 from ragrounds.base.records import Question
@@ -172,17 +172,16 @@ class AgentRandomness:
 
     Args:
         agent: whose code uses the values.
-        in_this_process: True if its system is in this process.
     """
 
-    def __init__(self, agent: Agent, *, in_this_process: bool) -> None:
+    def __init__(self, agent: Agent) -> None:
         spec = parse(agent.spec)
         settings = {
             k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")
         }
         self._actor, self._module = str(Spec(spec.name, settings)), module_named(agent.card.graph)
-        self._real = bool(agent.card.clock) or agent.card.endpoint is not None or not is_foreign(agent.card)
-        self._in_process = in_this_process
+        kind = kind_of(agent.card)
+        self._records, self._in_process = kind.records_randomness(), kind.is_in_process()
 
     async def values_for(
         self, journal: StoreJournal, question: Question, epoch: int, payer: bytes
@@ -192,7 +191,7 @@ class AgentRandomness:
 
         Values that were recorded before are sent with the question to a system in a separate process.
         """
-        if self._real or (self._in_process and not DRAWING):
+        if not self._records or (self._in_process and not DRAWING):
             return None
         description = f"{question.benchmark} {question.id}, epoch {epoch}"
         recorded = RecordedRandomness(

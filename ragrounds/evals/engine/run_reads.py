@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from ragrounds.agents.systems import reads_of_systems
+from ragrounds.agents.systems.kinds import reads_of_systems
 from ragrounds.base.digests import text_digest
 from ragrounds.base.records import Attempt, Read
 from ragrounds.evals.engine.plan import PlannedRun
@@ -34,12 +34,9 @@ class RunDependencies:
     """
 
     def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
-        cards = [agent.card for agent in planned.agent.with_inner]
         self._store, self._number, self._asks = store, store.number(planned.run), asks
-        self._reads = reads_of_systems(cards)
-        self._is_users_system = planned.run.identity.get("tier") == "own" and any(
-            card.endpoint is None for card in cards
-        )
+        self._reads = reads_of_systems(agent.card for agent in planned.agent.with_inner)
+        self._has_own_calls = planned.run.identity.get("tier") == "own"
         self._stored_keys = (
             {_key(dependency) for dependency in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
         )
@@ -58,7 +55,7 @@ class RunDependencies:
         dependencies: list[Read] = []
         if before != self._n_recorded:
             dependencies += await asyncio.to_thread(self._reads.reads)
-        if self._is_users_system:
+        if self._has_own_calls:
             actors = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
             dependencies += [
                 Read("model", actor, at=attempt.at + position / 1e3) for position, actor in enumerate(actors)

@@ -12,26 +12,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from ragrounds.agents.agent import Card
-from ragrounds.agents.systems import open_system, reads_of_system
-from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.reads import Difference, SystemDependencies
 from ragrounds.base.records import Run
 from ragrounds.base.redaction import redacted
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.server_facts import described, differing
-from ragrounds.recorder.reads import is_secret_name
 
 SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "read")
 """Keys that the identity of a user's system has in addition to those of every agent."""
 SEEN_BY_LEADER = ("models", "graph_code", "read", "process")
 """Keys that other machines cannot determine by opening a system; they follow from its recorded dependencies."""
-_ELSEWHERE = frozenset(
-    "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system endpoint clock in_process reads".split()
-)
-"""Settings of an agent's file that change no reply of such a system, or are in its identity already."""
 _MOST_SAID = 3
 
 
@@ -44,53 +35,6 @@ class SystemIdentity(NamedTuple):
     """Dependencies of the system; ``None`` if it is not a user's system."""
     reported_facts: Mapping[str, str] = {}
     """Facts that the servers of runs report now, as :func:`ragrounds.evals.engine.run_reads.told_by`."""
-
-
-def system_parts(card: Card) -> dict[str, object]:
-    """Return the parts of a user's system's identity that other agents do not have (:data:`SYSTEM_PARTS`).
-
-    Raises:
-        UserError: it cannot be opened.
-    """
-    system = open_system(card)
-    return {
-        "wiring": _wiring(card),
-        "config": _without_secrets(card.config),
-        "context": _without_secrets(card.context),
-        "system": system.kind,
-        **({} if card.endpoint else {"process": "ours" if isinstance(system, InProcessSystem) else "its own"}),
-        "read": reads_of_system(card).digest,
-    }
-
-
-def _wiring(card: Card) -> dict[str, object]:
-    """Return the settings in an agent's file for the input and output of its system."""
-    settings: dict[str, object] = msgspec.to_builtins(card)
-    defaults: dict[str, object] = msgspec.to_builtins(Card(graph=card.graph, summary=card.summary))
-    if card.endpoint is not None:
-        settings["endpoint"] = card.endpoint.settled
-    changed_settings = {
-        key: value for key, value in settings.items() if key not in _ELSEWHERE and value != defaults.get(key)
-    }
-    endpoint_settings = card.endpoint.settled if card.endpoint is not None else {}
-    return _without_secrets(
-        {**changed_settings, **{f"endpoint.{key}": value for key, value in endpoint_settings.items()}}
-    )
-
-
-def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    public_values: dict[str, object] = {}
-    for key, value in values.items():
-        if is_secret_name(key):
-            continue
-        public_values[key] = (
-            _without_secrets(value)
-            if isinstance(value, Mapping)
-            else redacted(value)
-            if isinstance(value, str)
-            else value
-        )
-    return public_values
 
 
 def is_own(identity: Mapping[str, object]) -> bool:

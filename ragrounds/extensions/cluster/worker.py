@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.agents.systems import is_foreign, reads_of_systems
+from ragrounds.agents.systems.kinds import reads_of_systems
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.base.processes import Activity, activity_of
@@ -29,7 +29,7 @@ from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
-from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words
+from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words, is_own
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
@@ -195,11 +195,11 @@ def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
     """
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
-        local_identity, planned_identity, card = agent_identity(opened), run.identity, opened.agent.card
+        local_identity, planned_identity = agent_identity(opened), run.identity
         reads = reads_of_systems(system.card for system in opened.agent.with_inner)
         reported_by_leader = (
             {*SEEN_BY_LEADER} - ({"models"} if local_identity["tier"] != "own" else set())
-            if is_foreign(card)
+            if is_own(local_identity)
             else set[str]()
         )
         # Compare the agent's part of the run's identity. The files that a user's system has read are compared below.
