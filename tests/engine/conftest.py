@@ -57,7 +57,7 @@ def planned(
             created=now(),
         )
         store.add_run(run, questions, golds)
-    return PlannedRun(run, opened, {"model": model or ScriptedModel()}, searcher or ScriptedSearcher())
+    return PlannedRun(opened, {"model": model or ScriptedModel()}, searcher or ScriptedSearcher(), run=run)
 
 
 async def replayed(

@@ -194,7 +194,7 @@ async def play(
             )
             store.add_run(run, questions, golds)
             outer = opened_with(agent, models, shelf, tools)
-            planned = PlannedRun(run, agent, models, outer.searcher, tools=outer.tools, inner=outer.inner)
+            planned = PlannedRun(agent, models, outer.searcher, outer.tools, outer.inner, run=run)
             runs = ReplayedRuns(store, journal, [planned], lambda question: ())
             await replay(runs, questions, golds, concurrency=1)
             by_question = {attempt.question_id: attempt for attempt in store.attempts(run)}

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems.kinds import kind_of, reads_of_systems
@@ -96,30 +96,18 @@ class OpenedAgent(Struct, frozen=True):
         return list({id(model): model for model in [*self.models.values(), *inside]}.values())
 
 
-class PlannedRun(Struct, frozen=True):
+class PlannedRun(OpenedAgent, frozen=True, kw_only=True):
     """Run that can be replayed: its record, and its agent with everything that it needs."""
 
     run: Run
-    agent: Agent
-    models: Mapping[str, Model]
-    searcher: Searcher | None
     prices: Mapping[str, Price] = {}
     """Prices given by the user, for what the searcher uses; models have their own prices."""
     changed_since: Run | None = None
     """Earlier run of the same agent on the same questions with other code, for a run that was begun now."""
     changed: tuple[str, ...] = ()
     """Differences from `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
-    tools: tuple[AgentTool, ...] = ()
-    """Tools that the agent lists."""
     change: Callable[[Question, Gold, int], Intervention] | None = None
     """Function that returns the counterfactual change for the attempt at a question in an epoch."""
-    inner: Mapping[str, tuple[OpenedAgent, ...]] = {}
-    """Agents that run inside it."""
-
-    @property
-    def all_models(self) -> list[Model]:
-        """Models of the agent and of the agents inside it."""
-        return OpenedAgent(self.agent, self.models, None, inner=self.inner).all_models
 
 
 def plan(
@@ -159,7 +147,10 @@ def plan(
     known_ids = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         identity = _system_identity(benchmark, opened, epochs)
-        identity = identity._replace(reported_facts=tells(_servers_asked(store, identity)))
+        # Models and servers that reported facts about themselves in earlier runs of the agent.
+        earlier_runs = [run for run in store.runs() if identity.reads is not None and run.agent == opened.agent.spec]
+        servers = {read.name for run in earlier_runs for read in reads_of(store, run) if read.kind == "server"}
+        identity = identity._replace(reported_facts=tells(servers))
         if only is not None:
             run = check_same_run(store, store.run(only), identity)
         else:
@@ -168,8 +159,9 @@ def plan(
                 store, benchmark, opened, epochs, new=new, run_command=origin, servers=recipe.servers, identity=identity
             )
         earlier, changed = _changed_since(store, run, identity) if run.id not in known_ids else (None, ())
-        planned = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, earlier, changed)
-        planned_runs.append(replace(planned, tools=opened.tools, inner=opened.inner))
+        planned_runs.append(
+            PlannedRun(**asdict(opened), run=run, prices=recipe.prices, changed_since=earlier, changed=changed)
+        )
     return planned_runs
 
 
@@ -188,12 +180,6 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
         scorers = [headline.scorer for headline in headline_of(benchmark.questions)]
         identity["reading"] = {name: scorer_code(described(name)) for name in scorers}
     return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.with_inner))
-
-
-def _servers_asked(store: Store, current: SystemIdentity) -> set[str]:
-    """Return the models and servers that reported facts about themselves in earlier runs of an agent."""
-    agent_runs = [run for run in store.runs() if current.reads is not None and run.agent == current.identity["agent"]]
-    return {dependency.name for run in agent_runs for dependency in reads_of(store, run) if dependency.kind == "server"}
 
 
 _CODE = ("graph_code", "refine_code", "refine_prompts", "retriever_code", "model_code", "prompts", "inner")
@@ -384,12 +370,17 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
     """
     agent, models, searcher = opened.agent, opened.models, opened.searcher
     card, kind = agent.card, kind_of(agent.card)
+    prompts = PromptFolder(card.prompts)
+    refining: dict[str, object] = {}
+    if "refine" in agent.parameters:  # the stage between search and prompt
+        refine_prompts = prompts.digest(catalogue.refining().PROMPTS)
+        refining = {"refine_code": catalogue.digest("refining"), "refine_prompts": refine_prompts}
     return {
         "agent": agent.spec,
         "graph": card.graph,
         "graph_code": kind.code(),
         "parameters": agent.settled,
-        "prompts": PromptFolder(card.prompts).digest(kind.prompts()),
+        "prompts": prompts.digest(kind.prompts()),
         "models": kind.model_specs({role: model.spec for role, model in sorted(models.items())}),
         "windows": {role: model.window for role, model in sorted(models.items())},
         # This is set for a model that is code, such as the baseline.
@@ -403,28 +394,15 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "tier": "journaled" if all(kind_of(part.card).takes_context() for part in agent.with_inner) else "own",
         # The key must match that of stored runs.
         "inner": {
-            key: [_inner_identity(inner_agent) for inner_agent in inner_agents]
+            # The files that a user's system reads are compared separately.
+            key: [compared(inner) if is_own(inner := agent_identity(part)) else inner for part in inner_agents]
             for key, inner_agents in opened.inner.items()
         }
         or subagent_identity(agent),
-        **_refining(agent),
+        **refining,
         **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
         **kind.identity(),
     }
-
-
-def _refining(agent: Agent) -> dict[str, object]:
-    """Return the code and prompts of the stage between search and prompt, if the agent has it."""
-    if "refine" not in agent.parameters:
-        return {}
-    prompts = PromptFolder(agent.card.prompts).digest(catalogue.refining().PROMPTS)
-    return {"refine_code": catalogue.digest("refining"), "refine_prompts": prompts}
-
-
-def _inner_identity(opened: OpenedAgent) -> dict[str, object]:
-    """Return the identity of an agent inside another. The files that a user's system reads are compared separately."""
-    identity = agent_identity(opened)
-    return compared(identity) if is_own(identity) else identity
 
 
 def subagent_identity(agent: Agent) -> dict[str, object] | None:

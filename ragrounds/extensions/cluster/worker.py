@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ragrounds.agents.systems.kinds import reads_of_systems
 from ragrounds.base.contracts import FinishedAttempt
@@ -217,8 +217,7 @@ def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
                 "and corpora."
             )
-        planned_run = PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices)
-        planned_runs.append(replace(planned_run, tools=opened.tools, inner=opened.inner))
+        planned_runs.append(PlannedRun(**asdict(opened), run=run, prices=setup.recipe.prices))
     return planned_runs
 
 

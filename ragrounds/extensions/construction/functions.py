@@ -222,7 +222,7 @@ def _planned_run(store: Store, prepared: PreparedBuild, execution: BuildExecutio
     run = find_or_start_run(store, items, opened_agent, 1, new=execution.new, servers=servers.facts)
     if execution.journal == "fresh" and run.id in run_ids and not _is_fresh_run(store, run):
         run = find_or_start_run(store, items, opened_agent, 1, new=True, servers=servers.facts)
-    return PlannedRun(run, agent, opened_agent.models, searcher, prices)
+    return PlannedRun(agent, opened_agent.models, searcher, run=run, prices=prices)
 
 
 def _is_fresh_run(store: Store, run: Run) -> bool:
