@@ -9,7 +9,7 @@ the agent's identity in commands, tables and fingerprints. Installed packages ad
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -316,7 +316,8 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         elif wraps and key in ("tools", "retriever", "corpus", *_SEARCH_SETTINGS):
             raise UserError(f"{spec}: {key} is for the agent inside: {wraps[0]}=AGENT[{key}={value}].")
         elif key == "tools":
-            before, tools = Listed.from_values(map(parse, card.tools)), _tools_in(value)
+            before = Listed.from_values(map(parse, card.tools))
+            tools = tuple(map(str, (value if isinstance(value, Listed) else Listed.from_values([value])).specs))
             value = Listed.from_values(map(parse, tools))
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
@@ -328,7 +329,13 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
-            raise _unknown_key(key, spec.name, [*settable, *kind.settings])
+            caps_keys = [f"limits.{limit}" for limit in Limits.__struct_fields__]
+            common_keys = [*ROLES, "retriever", "corpus", "tools", "prompts", *_SEARCH_SETTINGS, "profile", *caps_keys]
+            known_keys = [*settable, *kind.settings, *common_keys]
+            raise UserError(
+                f"The agent {spec.name!r} has no parameter {key!r}.{nearest(key, known_keys)} "
+                f"Known: {', '.join(known_keys)}."
+            )
         if isinstance(value, Spec):
             value = value if value.parameters else value.name
         same = str(value) == before if isinstance(value, Spec) else value == before
@@ -468,12 +475,6 @@ def check_subagent(agent: Agent) -> Agent:
     return agent
 
 
-def _tools_in(value: Value) -> tuple[str, ...]:
-    """Return the tools in ``tools=[…]``, or the one in ``tools=NAME``."""
-    listed = value if isinstance(value, Listed) else Listed.from_values([value])
-    return tuple(map(str, listed.specs))
-
-
 def _like(example: Value, value: Value, key: str, spec: Spec) -> Value:
     expected: type = str if isinstance(example, Spec) else type(example)
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
@@ -486,11 +487,3 @@ def _like(example: Value, value: Value, key: str, spec: Spec) -> Value:
 
 
 _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", str: "word"}
-
-
-def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
-    limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known_keys = [*parameters, *ROLES, "retriever", "corpus", "tools", "prompts", *_SEARCH_SETTINGS, "profile", *limits]
-    return UserError(
-        f"The agent {name!r} has no parameter {key!r}.{nearest(key, known_keys)} Known: {', '.join(known_keys)}."
-    )

@@ -108,7 +108,8 @@ def sampled(model: str, agents: Sequence[str], profile: str | None, set_names: C
     spec = parse(model)
     if spec.name.startswith("baseline:"):
         return model
-    profiles = {entry.name: entry for entry in (_profile(agent, profile) for agent in agents)}
+    default = read_profile(profile) if profile else Profile(summary="", paper="")
+    profiles = {entry.name: entry for entry in (profile_of(agent) or default for agent in agents)}
     by_name = {
         name: {
             k: v for k, v in values(entry.sampling(model)).items() if k not in spec.parameters and k not in set_names
@@ -117,16 +118,16 @@ def sampled(model: str, agents: Sequence[str], profile: str | None, set_names: C
     }
     first = next(iter(by_name.values()), {})
     if any(sampling != first for sampling in by_name.values()):
+        texts = {
+            name or NO_PROFILE: ", ".join(f"{key}={value}" for key, value in sampling.items())
+            for name, sampling in by_name.items()
+        }
+        ways = "; ".join(f"{name}: {text or 'as the model does by default'}" for name, text in texts.items())
         raise UserError(
-            f"The agents' profiles sample {model!r} in different ways: "
-            f"{'; '.join(f'{name or NO_PROFILE}: {_words(sampling)}' for name, sampling in by_name.items())}. Run them "
-            "separately, or give each its model: AGENT[model=provider:NAME[temperature=0]]."
+            f"The agents' profiles sample {model!r} in different ways: {ways}. Run them separately, or give each its "
+            "model: AGENT[model=provider:NAME[temperature=0]]."
         )
     return str(spec.having(**first)) if first else model
-
-
-def _profile(agent: str, profile: str | None) -> Profile:
-    return profile_of(agent) or (read_profile(profile) if profile else Profile(summary="", paper=""))
 
 
 def sources(agent: str, profile: str | None, model: str | None = None) -> dict[str, Setting]:
@@ -136,7 +137,3 @@ def sources(agent: str, profile: str | None, model: str | None = None) -> dict[s
         UserError: as :func:`apply`.
     """
     return read_profile(profile).settings(open_agent(agent).card.graph, model) if profile else {}
-
-
-def _words(sampling: Mapping[str, bool | int | float | str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sampling.items()) or "as the model does by default"

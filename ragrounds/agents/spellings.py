@@ -32,17 +32,14 @@ def runs_of_agent(reference: str, runs: Iterable[Run]) -> list[Run]:
         return exact
     try:
         spec = parse(reference)
-        canonical_by_model = {model: _canonical(spec, model) for model in {_model(run) for run in all_runs}}
+        canonical_by_model = {
+            # If opening it would run code, the text's plain form is used.
+            model: open_agent(spec, model=model or None).spec if _is_data(spec) else str(spec)
+            for model in {_model(run) for run in all_runs}
+        }
     except UserError:
         return []
     return [run for run in all_runs if run.agent == canonical_by_model[_model(run)]]
-
-
-def _canonical(spec: Spec, model: str) -> str:
-    """Return the canonical text of an agent with this model. If opening it would run code, return the text's plain
-    form.
-    """
-    return open_agent(spec, model=model or None).spec if _is_data(spec) else str(spec)
 
 
 def _is_data(spec: Spec) -> bool:

@@ -127,8 +127,10 @@ def _system(card: Card) -> HostedSystem:
     target = _absolute(target_path)
     file_folder = "" if place.is_module(target) else str(Path(target.rpartition(":")[0]).parent)
     working = app.folders[0] if app else str(Path.cwd())
+    # Links are not resolved: Python locates its virtual environment by them.
+    given_python = str(Path(card.python).expanduser().absolute()) if "/" in card.python else card.python
     host_place = HostConfig(
-        python=_interpreter(card.python),
+        python=given_python or sys.executable,
         folder=(app.folders[0] if app else file_folder) or working,
         working=working,
         environment=environment(app.variables if app else {}),
@@ -142,13 +144,6 @@ def _system(card: Card) -> HostedSystem:
         wiring = msgspec.to_builtins(wiring_of(card))
         _hosted[key] = HostedSystem(card.graph, target, host_place, folders=folders, wiring=wiring, person=person)
     return _hosted[key]
-
-
-def _interpreter(python: str) -> str:
-    """Return the path of the given interpreter, or of ragrounds'. Links are not resolved: Python locates its virtual
-    environment by them.
-    """
-    return str(Path(python).expanduser().absolute()) if "/" in python else python or sys.executable
 
 
 def _absolute(name: str) -> str:

@@ -99,7 +99,12 @@ def read_table(raw: object, option: str) -> dict[str, object]:
         UserError: a text has another form.
     """
     if isinstance(raw, Mapping):
-        return _unwrap_configurable(raw)
+        inside = raw.get("configurable")
+        if not isinstance(inside, Mapping):
+            return dict(raw)
+        # A whole configuration of LangGraph's: its ``configurable``.
+        limit = {"recursion_limit": raw["recursion_limit"]} if "recursion_limit" in raw else {}
+        return {**{str(key): value for key, value in inside.items()}, **limit}
     table: dict[str, object] = {}
     for text in [raw] if isinstance(raw, str) else raw if isinstance(raw, Iterable) else [raw]:
         key, equals, value = str(text).partition("=")
@@ -107,15 +112,6 @@ def read_table(raw: object, option: str) -> dict[str, object]:
             raise UserError(f"{option} {text!r}: expected KEY=VALUE.")
         table = _set(table, key.strip().removeprefix("configurable.").split("."), typed_value(value))
     return table
-
-
-def _unwrap_configurable(table: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of LangGraph's ``configurable``, if a table is a whole configuration."""
-    inside = table.get("configurable")
-    if not isinstance(inside, Mapping):
-        return dict(table)
-    limit = {"recursion_limit": table["recursion_limit"]} if "recursion_limit" in table else {}
-    return {**{str(key): value for key, value in inside.items()}, **limit}
 
 
 def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, object]) -> str:
