@@ -36,11 +36,8 @@ class Command(TyperCommand):
     def __init__(self, *positional: Any, **keywords: Any) -> None:
         super().__init__(*positional, **keywords)
         for parameter in self.params:
-            if (
-                parameter.metavar is None
-                and parameter.param_type_name == "option"
-                and not getattr(parameter, "is_flag", False)
-            ):
+            is_option = parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False)
+            if parameter.metavar is None and is_option:
                 parameter.metavar = value_name(parameter)
         self.long = sum(parameter.param_type_name == "option" for parameter in self.params) > FEW
 
@@ -185,8 +182,8 @@ class Commands(Group):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by subject."""
-        about = {name: about for name, (_, about) in command_files().items()}
-        write_commands([(name, about.get(name, "")) for name in self.list_commands(ctx)], formatter, SECTIONS)
+        names = [(name, command_files().get(name, ("", ""))[1]) for name in self.list_commands(ctx)]
+        write_commands(names, formatter, SECTIONS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the commands that begin with this text; none of their modules is imported."""
@@ -194,9 +191,8 @@ class Commands(Group):
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        about = {name: about for name, (_, about) in command_files().items()}
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        return [CompletionItem(name, help=about.get(name)) for name in names]
+        return [CompletionItem(name, help=command_files().get(name, ("", None))[1]) for name in names]
 
 
 @cache

@@ -92,7 +92,8 @@ def main(*, own_process: bool = True) -> None:
             sys.stderr.close()
             sys.exit(141)
         except Exception as error:
-            if not _is_database_error(error):
+            loaded = sys.modules.get("sqlalchemy.exc")  # the database raises its errors if its file is damaged
+            if loaded is None or not isinstance(error, loaded.DBAPIError):
                 raise
             _say(
                 f"The store cannot be read: {getattr(error, 'orig', error)}. `ragrounds doctor --store` names what is "
@@ -131,12 +132,6 @@ def _busy_threads() -> list[threading.Thread]:
         and (frame := frames.get(thread.ident or 0)) is not None
         and (frame.f_globals.get("__name__"), frame.f_code.co_name) != ("concurrent.futures.thread", "_worker")
     ]
-
-
-def _is_database_error(error: Exception) -> bool:
-    """Return True if the database raised this error, as it does if its file is damaged."""
-    loaded = sys.modules.get("sqlalchemy.exc")
-    return loaded is not None and isinstance(error, loaded.DBAPIError)
 
 
 def _exit_code(code: str | int | None, terminated: list[int]) -> str | int | None:

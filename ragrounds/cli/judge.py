@@ -77,7 +77,10 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    _warn_if_even(len(arguments.judges))
+    judges = len(arguments.judges)
+    if judges and judges % 2 == 0:
+        judge_count = "Two judges" if judges == 2 else f"{judges} judges"
+        say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
     result = judge_runs(**asdict(arguments))
     judged_runs = result.judged.runs
     if as_json:
@@ -88,13 +91,6 @@ def judge_command(
         if result.verifier is not None:
             print_agreement(cast("Any", result.verifier), raters=1)  # an agreement with people without corrections
     _report_end(result)
-
-
-def _warn_if_even(judges: int) -> None:
-    """Warn before any call that an even number of judges may have no majority."""
-    if judges and judges % 2 == 0:
-        judge_count = "Two judges" if judges == 2 else f"{judges} judges"
-        say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
 
 
 def _report_end(result: JudgeResult) -> None:

@@ -16,9 +16,10 @@ from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.specs import Spec
 from ragrounds.cli import options
 from ragrounds.cli.output import print_fields, print_json, say, tell
+from ragrounds.ui.columns import table_of, words
 from ragrounds.ui.profiles import print_profile
 from ragrounds.ui.tables.list_tables import missing_lines, retriever_table
-from ragrounds.ui.tables.text_tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import safe
 
 app = typer.Typer()
@@ -189,21 +190,16 @@ def _list_scorers(as_json: bool) -> None:
     if as_json:
         print_json(scorers, "scorers")
         return
-    columns = ("name", "what it says", "unit", "better", "questions", "needs", "package")
-    rows = tuple(
-        (
-            scorer.name,
-            scorer.summary,
-            scorer.unit,
-            scorer.direction,
-            ", ".join(scorer.kinds),
-            scorer.needs or "nothing",
-            scorer.package,
-        )
-        for scorer in scorers
+    columns = (
+        words("name", unfolded=True),
+        words("what it says", "summary"),
+        words("unit"),
+        words("better", "direction"),
+        words("questions", lambda scorer: ", ".join(scorer.kinds)),
+        words("needs", lambda scorer: scorer.needs or "nothing"),
+        words("package"),
     )
-    headings = tuple(Column(name, right=False, unfolded=name == "name") for name in columns)
-    print_table(TextTable(key="scorers", title="", columns=headings, rows=rows), results_console())
+    print_table(table_of("scorers", scorers, columns, title=""), results_console())
 
 
 def _list_lines(kind: str, as_json: bool) -> None:

@@ -132,7 +132,8 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         arguments = {
             name: value for name, value in _marker_arguments(request.node)[1].items() if name not in _CHECK_ARGUMENTS
         }
-        folder = _journal_folder(request.node)
+        configured = str(config.getini("ragrounds_journal") or "")
+        folder = config.rootpath / configured if configured else request.node.path.parent / _FOLDER
         journal, shared = _journal_file(request.node, folder, arguments.pop("journal", None))
         if journal not in homes:
             homes[journal] = tmp_path_factory.mktemp("ragrounds")
@@ -185,12 +186,6 @@ def _marker_arguments(node: pytest.Item) -> tuple[list[str], dict[str, object]]:
         claims += [str(claim) for claim in marker.args]
         arguments |= marker.kwargs
     return claims, arguments
-
-
-def _journal_folder(node: pytest.Item) -> Path:
-    """Return the folder of the journal files of a test's folder, or of the project."""
-    configured = str(node.config.getini("ragrounds_journal") or "")
-    return node.config.rootpath / configured if configured else node.path.parent / _FOLDER
 
 
 def _journal_file(node: pytest.Item, folder: Path, name_given: object) -> tuple[Path, bool]:

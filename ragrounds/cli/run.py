@@ -63,7 +63,8 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
     """Print the result of a run, with its figures."""
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
-    _report_claim(result)
+    if result.stopping is not None:
+        say(stop_text(result.stopping))
     rest = "; model calls without a reply are not counted" if result.failures else ""
     if result.complete:
         there = number_of(sum(replayed_run.count * replayed_run.epochs for replayed_run in result.runs), "attempt")
@@ -75,13 +76,11 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console(), full=full)
-        _report_next_commands(result)
-    for reason, count in result.failures:
-        say(f"{count:,} failed: {one_line(reason, 200)}")
-    for reason, count in result.capped:
-        say(f"{count:,} capped: {one_line(reason, 200)}")
-    for reason, count in result.paused:
-        say(f"{count:,} paused: {one_line(reason, 200)}")
+        first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
+        say_next(*(["--model openai:NAME (yours)"] if first else []))
+    for status, reasons in (("failed", result.failures), ("capped", result.capped), ("paused", result.paused)):
+        for reason, count in reasons:
+            say(f"{count:,} {status}: {one_line(reason, 200)}")
     if result.paused:
         say("`on_interrupt=yes` in the agent's brackets (or a text, or `person.py:answer`) answers for a person.")
 
@@ -98,14 +97,3 @@ class RunDisplay(TerminalListener):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         return typer.confirm(f"The rest is projected to take {expected}. Continue?", abort=True, err=True)
-
-
-def _report_claim(result: RunResult) -> None:
-    if result.stopping is not None:
-        say(stop_text(result.stopping))
-
-
-def _report_next_commands(result: RunResult) -> None:
-    """Print possible next commands on standard error."""
-    first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
-    say_next(*(["--model openai:NAME (yours)"] if first else []))
