@@ -126,18 +126,11 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], request
             if no agent was named.
     """
     names = {}
-    for planned, given_name in zip(planned_runs, requested_names or [None] * len(planned_runs), strict=True):
-        name = _card_name(planned) if given_name is None else given_name
+    for planned, name in zip(planned_runs, requested_names or [None] * len(planned_runs), strict=True):
         if name is not None:
             names[planned.run.id] = name
+        elif file_name := planned.agent.card.alias:  # with the parameters that the agent's text changes
+            changed = planned.run.agent.partition("[")[2].removesuffix("]")
+            names[planned.run.id] = f"{file_name} [{changed}]" if changed else file_name
     if names:
         keep_names(store.engine, names)
-
-
-def _card_name(planned: PlannedRun) -> str | None:
-    """Return the name in the agent's file, with the parameters that the agent's text changes."""
-    name = planned.agent.card.alias
-    if not name:
-        return None
-    changed = planned.run.agent.partition("[")[2].removesuffix("]")
-    return f"{name} [{changed}]" if changed else name

@@ -24,7 +24,6 @@ from ragrounds.api.progress import NotebookCell, on_terminal
 from ragrounds.api.results import Result
 from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
-    JournalMode,
     closing,
     open_selected_runs,
     open_store,
@@ -43,7 +42,7 @@ from ragrounds.evals.arena.schedules import open_schedule
 from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
 from ragrounds.evals.judges.pairs import PROMPT, pairs_code
 from ragrounds.evals.store.arenas import Arena, ArenaStore
-from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.pictures.plot import PictureMaker
@@ -249,7 +248,7 @@ def estimate(arguments: ArenaArguments) -> Sequence[PlayEstimate]:
 
 
 def _arena(
-    store: Store, arguments: ArenaArguments, runs: Sequence[str], settings: Settings, journal: JournalMode
+    store: Store, arguments: ArenaArguments, runs: Sequence[str], settings: Settings, journal: Mode
 ) -> tuple[Arena, Lineup, list[Model]]:
     lineup = gather_lineup(store, runs, reference=arguments.reference, epoch=arguments.epoch, part=arguments.part)
     judges = open_judges(
@@ -301,7 +300,7 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
     Raises:
         UserError: the arena is unknown, or its runs have other answers now than when it was played.
     """
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings) as store:
         arenas = ArenaStore(store)
         arena = arenas.arena(reference)
         runs = [system.run for system in arena.systems if system.run]
@@ -394,7 +393,7 @@ def show_arena(
 
 def list_arenas(settings: Settings | None = None) -> list[Arena]:
     """Return the arenas of the store."""
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings) as store:
         return ArenaStore(store).arenas()
 
 
@@ -404,7 +403,7 @@ def remove_arena(reference: str, settings: Settings | None = None) -> Arena:
     Raises:
         UserError: the arena is unknown, or the reference matches several.
     """
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings) as store:
         arenas = ArenaStore(store)
         arena = arenas.arena(reference)
         arenas.remove(arena)

@@ -115,9 +115,9 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     def verdict(self) -> str:
         """Return the problems in a sentence, and the parts that were not checked."""
         broken = sum(bool(addition.fault) for addition in self.additions)
-        wrong = (
-            [f"{broken:,} of {len(self.additions):,} additions of installed packages cannot be used"] if broken else []
-        )
+        wrong = []
+        if broken:
+            wrong.append(f"{broken:,} of {len(self.additions):,} additions of installed packages cannot be used")
         if self.contents is not None and self.contents.damaged:
             wrong.append(f"the store has {self.contents.damaged:,} damaged or missing parts")
         unseen = [] if self.contents is not None else ["what the store holds (--store)"]
@@ -221,7 +221,12 @@ def doctor(
         raise UserError(f"There is no store to check: the folder {str(used_settings.home)!r} does not exist.")
     saved = None
     if save is not None:
-        saved = _save_contents(used_settings, Path(save), progress)
+        if used_settings.store is not None:
+            raise UserError(
+                "--save is for a store in a file. Save a store on a server with the server's own tools: pg_dump."
+            )
+        with counted(progress) as tell:
+            saved = save_store(used_settings.home / "store.sqlite", Path(save), used_settings.home, tell)
         used_settings = chosen_settings(used_settings, save)
     with open_store(used_settings) as opened:
         contents = _check_store(opened, progress) if store or saved else None
@@ -260,15 +265,6 @@ def _installed_extras() -> dict[str, bool]:
                     extras.get(extra[1], True) and re.sub(r"[-_.]+", "-", requirement).lower() in installed
                 )
     return {name: extras[name] for name in sorted(extras) if name not in _DEVELOPER_EXTRAS}
-
-
-def _save_contents(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
-    if settings.store is not None:
-        raise UserError(
-            "--save is for a store in a file. Save a store on a server with the server's own tools: pg_dump."
-        )
-    with counted(progress) as tell:
-        return save_store(settings.home / "store.sqlite", folder, settings.home, tell)
 
 
 def _check_store(store: Store, progress: Progress | bool | None) -> StoreCheck:

@@ -126,12 +126,17 @@ class EvaluationFixture:
         __tracebackhide__ = True
         from ragrounds.api.run import run
 
-        run_arguments = {
-            name: value for name, value in (("benchmark", benchmark), ("agents", agents)) if value is not None
-        }
-        run_arguments = {**self._defaults, **run_arguments, **arguments}
+        named = {"benchmark": benchmark, "agents": agents}
+        run_arguments = {**self._defaults, **{k: v for k, v in named.items() if v is not None}, **arguments}
         try:
-            _check_arguments(run_arguments, signature(run).parameters)
+            parameters = signature(run).parameters
+            for name in run_arguments:
+                if name in _FIXED_ARGUMENTS:
+                    raise UserError(
+                        f"{name} cannot be set in a test: the ragrounds plugin sets it (--ragrounds-record)."
+                    )
+                if name not in parameters:
+                    raise UserError(f"ragrounds.run() has no argument {name!r}.{nearest(name, parameters)}")
             self._open()
             run_arguments |= {"settings": self._settings, "listener": TerminalListener("none")}
             # A replay costs nothing, so it needs no confirmation.
@@ -144,8 +149,10 @@ class EvaluationFixture:
         except UserError as error:
             raise RunFailed(self._explain_error(error)) from None
         self._results.append(result)
-        if any(row.unrecorded for row in result.comparison.rows):
-            raise RunFailed(_unrecorded_text(result))
+        if unrecorded := ", ".join(row.agent for row in result.comparison.rows if row.unrecorded):
+            notes = [note for note in result.comparison.notes if "not recorded" in note]
+            reason = f"Calls of {unrecorded} cannot be recorded, so a replay refuses them."
+            raise RunFailed("\n\n".join([reason, *notes]))
         return result
 
     def check(
@@ -318,14 +325,6 @@ def failure_text(comparison: CompareResult) -> str:
     return "\n\n".join(parts)
 
 
-def _unrecorded_text(result: RunResult) -> str:
-    """Return the failure text for a system whose calls cannot be recorded."""
-    agents = ", ".join(row.agent for row in result.comparison.rows if row.unrecorded)
-    notes = [note for note in result.comparison.notes if "not recorded" in note]
-    text = f"Calls of {agents} cannot be recorded, so a replay refuses them."
-    return "\n\n".join([text, *notes])
-
-
 def _settings(test: FixturePaths) -> Settings:
     """Return the default settings, whatever the user's own are, with the test's store.
 
@@ -339,14 +338,6 @@ def _settings(test: FixturePaths) -> Settings:
                 (test.home / name).symlink_to(target)
     fields = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "base_url"}
     return Settings.model_construct(**{**fields, "home": test.home, "base_url": None, "allow_code": True})
-
-
-def _check_arguments(arguments: Mapping[str, object], parameters: Mapping[str, object]) -> None:
-    for name in arguments:
-        if name in _FIXED_ARGUMENTS:
-            raise UserError(f"{name} cannot be set in a test: the ragrounds plugin sets it (--ragrounds-record).")
-        if name not in parameters:
-            raise UserError(f"ragrounds.run() has no argument {name!r}.{nearest(name, parameters)}")
 
 
 @contextlib.contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.base.records import COUNTED, Question
-from ragrounds.ui.columns import Column
+from ragrounds.ui.columns import Column, ColumnType
 from ragrounds.ui.tables.comparison_columns import TOTALS
 
 Row = tuple[object, ...]
@@ -44,31 +44,18 @@ def _read(column: Column, records: Sequence[Any]) -> object:
     return value or None if column.null else value
 
 
-def _text_column(name: str, words: str, value: str = "") -> Column:
-    return Column(name, value, type="text", words=words)
+def _columns_of(type: ColumnType, *, null: bool = False) -> Callable[..., Column]:
+    """Return a function that describes columns of one type. If `null`, empty values of the columns are null."""
+
+    def column(name: str, words: str, unit: str = "", value: str = "") -> Column:
+        return Column(name, value, type=type, words=words, unit=unit, null=null)
+
+    return column
 
 
-def _optional_text_column(name: str, words: str, value: str = "") -> Column:
-    """Return a column of texts in which empty texts are null."""
-    return Column(name, value, type="text", words=words, null=True)
-
-
-def _whole(name: str, words: str, unit: str = "", value: str = "") -> Column:
-    return Column(name, value, type="whole", words=words, unit=unit)
-
-
-def _real_column(name: str, words: str, unit: str = "", value: str = "") -> Column:
-    return Column(name, value, type="real", words=words, unit=unit)
-
-
-def _truth_column(name: str, words: str) -> Column:
-    return Column(name, type="truth", words=words)
-
-
-def _time_column(name: str, words: str) -> Column:
-    return Column(name, type="time", words=words, null=True)
-
-
+_text_column, _optional_text_column = _columns_of("text"), _columns_of("text", null=True)
+_whole, _real_column = _columns_of("whole"), _columns_of("real")
+_truth_column, _time_column = _columns_of("truth"), _columns_of("time", null=True)
 _TOTALS = {column.name: column for column in TOTALS if column.type}
 _RUN = _text_column("run", "The run's id.")
 _AGENT = _text_column("agent", "The agent's canonical text.")
@@ -119,8 +106,8 @@ ATTEMPTS = Frame(
     "a run's question in one epoch, in the benchmark's order; also those still to be made",
     (
         *_ATTEMPT_KEYS,
-        _text_column("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", "benchmark"),
-        _optional_text_column("subject", "The question's subject or specialty; null: it has none.", "group"),
+        _text_column("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", value="benchmark"),
+        _optional_text_column("subject", "The question's subject or specialty; null: it has none.", value="group"),
         _text_column("kind", "`choice`, `long` or `extraction`."),
         _text_column("gold", "The letter of the right option, or the reference answer."),
         _text_column("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
@@ -156,7 +143,7 @@ CALLS = Frame(
         _whole("faults", "Tries that gave no reply."),
         _optional_text_column("error", "Why it gave no reply at all; null: it gave one."),
         _optional_text_column("key", "Its key in the journal."),
-        _optional_text_column("answered_by", "The model that the reply names; null: it names none.", "model"),
+        _optional_text_column("answered_by", "The model that the reply names; null: it names none.", value="model"),
     ),
 )
 SCORES = Frame(
@@ -179,7 +166,7 @@ PASSAGES = Frame(
         _whole("search", "The search's place among the attempt's searches, from 1."),
         _text_column("query", "What was searched for."),
         _whole("rank", "From 1, best first."),
-        _text_column("passage", "The passage's id.", "id"),
+        _text_column("passage", "The passage's id.", value="id"),
         _text_column("document", "The id of its document."),
         _optional_text_column("title", "The document's title; null: it has none."),
         _real_column("score", "The retriever's score.", "the retriever's"),

@@ -16,7 +16,7 @@ from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.execution import Workspace
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import met_retrievers
-from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
+from ragrounds.api.workspace import chosen_settings, open_store, texts
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import make_home
 from ragrounds.base.settings import Settings
@@ -50,37 +50,6 @@ class BuiltIndex(Struct, frozen=True, kw_only=True):
     """Files and rows that could not be read and were skipped."""
     new: bool
     """True if the searched version has changed."""
-
-
-class VectorFiles(Struct, frozen=True):
-    """Vectors that were made before, and the ids of their rows."""
-
-    vectors: tuple[str | Path, ...] = ()
-    ids: tuple[str | Path, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.ids and not self.vectors:
-            raise UserError("--ids are for the rows of --vectors: give both, or neither.")
-
-    def imported(self, requested: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
-        """Import the vectors for the only given retriever.
-
-        Raises:
-            UserError: no retriever or several were given, or the files do not fit the corpus.
-        """
-        if len(requested) != 1:
-            raise UserError(
-                "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
-                f"embeds the queries; {len(requested)} were given."
-            )
-        imported_vectors = import_vectors(
-            open_named(corpus, home),
-            parse(requested[0]),
-            self.vectors,
-            self.ids,
-            progress=lambda done: tell("taking", done),
-        )
-        BUILT.report(imported_vectors.words())
 
 
 class IndexArguments(Workspace, frozen=True):
@@ -139,7 +108,8 @@ def build(arguments: IndexArguments) -> BuiltIndex:
         if existing and arguments.chunker is None
         else str(complete(arguments.chunker or "none"))
     )
-    files = VectorFiles(tuple(arguments.vectors), tuple(arguments.ids))
+    if arguments.ids and not arguments.vectors:
+        raise UserError("--ids are for the rows of --vectors: give both, or neither.")
     bad: list[BadLine] | None = [] if arguments.skip_bad else None
     opened: dict[str, None] = {}
     with counted(arguments.progress) as tell:
@@ -148,8 +118,20 @@ def build(arguments: IndexArguments) -> BuiltIndex:
         except UnreadableLine as error:
             raise UserError(f"{error} Or skip unreadable files with --skip-bad.") from None
         corpus = f"{root.name}@{folder.name}"
-        if files.vectors:
-            files.imported(retrievers, corpus, settings.home, tell)
+        if arguments.vectors:
+            if len(retrievers) != 1:
+                raise UserError(
+                    "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
+                    f"embeds the queries; {len(retrievers)} were given."
+                )
+            imported_vectors = import_vectors(
+                open_named(corpus, settings.home),
+                parse(retrievers[0]),
+                tuple(arguments.vectors),
+                tuple(arguments.ids),
+                progress=lambda done: tell("taking", done),
+            )
+            BUILT.report(imported_vectors.words())
         for spec in met_retrievers(retrievers or ["bm25"], settings, arguments.server_changed):
             opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
     passed_over = tuple(str(wrong) for wrong in bad or ())

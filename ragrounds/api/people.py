@@ -163,17 +163,9 @@ class _JudgedFigures:
         epoch: int,
         verdicts: Mapping[str, Mapping[str, str | None]],
     ) -> None:
-        self._store, self._runs, self._method, self._epoch, self._verdicts_by_run = (
-            store,
-            runs,
-            method,
-            epoch,
-            verdicts,
-        )
-        names, gold = (
-            pooled({run: {item: (run, item) for item in run_verdicts} for run, run_verdicts in verdicts.items()}),
-            labels.gold,
-        )
+        self._store, self._runs, self._method, self._epoch = store, runs, method, epoch
+        self._verdicts_by_run, gold = verdicts, labels.gold
+        names = pooled({run: {item: (run, item) for item in run_verdicts} for run, run_verdicts in verdicts.items()})
         labelled = {location: gold[name] for name, location in names.items() if name in gold}
         self.is_sampled = bool(labelled) and all(location in chances for location in labelled)
         self._people = {
@@ -208,10 +200,9 @@ class _JudgedFigures:
 
         `agreed` is True if people's labels show that the judge is able, which its probes cannot overrule.
         """
-        rows_of = self._rows(self._runs, self._verdicts_by_run)
         return tuple(
             self._without_withheld(correct(name, rows, is_sampled=self.is_sampled, width=width), name, agreed)
-            for name, rows in rows_of
+            for name, rows in self._rows(self._runs, self._verdicts_by_run)
         )
 
     def _without_withheld(self, corrections: Corrections, scorer: str, agreed: bool) -> Corrections:

@@ -273,7 +273,8 @@ def retrieve(arguments: RetrievalArguments) -> RetrievalResult:
     settings, benchmarks = arguments.used_settings, texts(arguments.benchmark or ())
     if benchmarks and benchmarks[0].startswith("sts:"):
         return _score_similarity(arguments, Path(benchmarks[0].removeprefix("sts:")).expanduser())
-    names = [_set_name(benchmark_name) for benchmark_name in benchmarks] or [""]
+    # A set is named by its folder, or by the last part of its own name.
+    names = [benchmark.rstrip("/").replace(":", "/").rpartition("/")[2] for benchmark in benchmarks] or [""]
     _check(arguments, benchmarks, names)
     runs = _runs_by_set(arguments.trec_runs, names)
     measures = tuple(
@@ -314,11 +315,6 @@ _DIFFERING = 5
 
 def _report_for_set(tell: Progress, name: str, step: str, done: int) -> None:
     tell(f"{name}: {step}", done)
-
-
-def _set_name(benchmark: str) -> str:
-    """Return the name of a set in the table: its folder's name, or the last part of its own."""
-    return benchmark.rstrip("/").replace(":", "/").rpartition("/")[2]
 
 
 def _check(request: RetrievalArguments, benchmarks: Sequence[str], names: Sequence[str]) -> None:
@@ -423,10 +419,8 @@ class _SetSearch:
     ) -> None:  # fmt: skip
         self._request, self._settings, self._names, self._progress = request, settings, names, progress
         self.queries = _query_set(request, benchmark, settings) if benchmark else None
-        self._judgements: Judgements = {}
-        if request.qrels or self.queries is not None:
-            set_judgements = self.queries.judgements if self.queries is not None else {}
-            self._judgements = read_judgements(Path(request.qrels)) if request.qrels else set_judgements
+        set_judgements: Judgements = self.queries.judgements if self.queries is not None else {}
+        self._judgements = read_judgements(Path(request.qrels)) if request.qrels else set_judgements
         self.entries: list[Entry] = []
 
     def _add_entry(self, label: str, scores: Any, facts: Entry) -> Entry:

@@ -41,7 +41,7 @@ from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
+from ragrounds.evals.engine.plan import PlannedRun, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -216,6 +216,7 @@ class _Replay:
         comparison = compare(store, runs, scorers=scorers, common=common, shared_scorers=not scorers)
         keep_words(store, [table.scorer for table in comparison.tables])
         statuses = {status for row in comparison.rows for status, count in row.statuses.items() if count}
+        reasons = {name: _reasons(store, runs, name) for name in statuses & {"failed", "capped", "paused"}}
         return RunResult(
             settings=self._settings,
             benchmark=self._loaded,
@@ -226,9 +227,9 @@ class _Replay:
             made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
-            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in statuses else ())),
-            capped=_reasons(store, runs, "capped") if "capped" in statuses else (),
-            paused=_reasons(store, runs, "paused") if "paused" in statuses else (),
+            failures=(*self.not_replayed, *reasons.get("failed", ())),
+            capped=reasons.get("capped", ()),
+            paused=reasons.get("paused", ()),
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
@@ -238,8 +239,10 @@ class _Replay:
         Runs that were started for a claim that cannot be watched are removed again.
         """
         store, request, listener = self._store, self._request, self._listener
-        opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
-        recipe = self._with_server_facts(opened)
+        recipe = recipe_of(request, self._loaded, self._settings, closed=request.journal == "replay")
+        resumed = store.run(request.only) if request.only else None
+        probed = probe_model_servers(store, asked_models(recipe), request.server_changed, request.journal, resumed)
+        recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)
         self._replay = replayer(request, recipe, exit_stack, listener.message)
         earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
@@ -248,10 +251,10 @@ class _Replay:
                 self._loaded,
                 recipe,
                 home=self._settings.home,
-                epochs=self._request.epochs,
+                epochs=request.epochs,
                 new=request.new,
                 only=request.only,
-                run_command=kept_request(self._request, recipe),
+                run_command=kept_request(request, recipe),
                 progress=listener.reading,
                 tells=self._reported_by,
             )
@@ -265,16 +268,19 @@ class _Replay:
             listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
             self._report_code_changes(planned)
         self._report_caps()
-        if self._request.profile is not None:
-            paper = published(self._request.profile, recipe.model or "")
+        if request.profile is not None:
+            paper = published(request.profile, recipe.model or "")
             profile_words, scorer = paper.words(), described(paper.scorer or "")
             profile_words += f", a judge's: `{scorer.command(['RUN'])}`" if scorer.needs_judge else ""
-            self._listener.message(f"{profile_words[0].upper()}{profile_words[1:]}.")
+            listener.message(f"{profile_words[0].upper()}{profile_words[1:]}.")
         for words in self._loaded.absent:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
-        self._report_absent_golds()
+        golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
+        for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
+            if words := absent_words(golds, corpus, self._settings.home):
+                listener.message(words)
         lease = exit_stack.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
@@ -289,11 +295,17 @@ class _Replay:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
-        until = self.until
-        self._questions: Sequence[Question] = questions if until is None else until.questions
-        self._stops = [lease, *(_shared_order(request, self.planned_runs) if until is None else [until])]
-        if until is not None:
+        self._questions: Sequence[Question] = questions
+        self._stops: list[Stop] = [lease]
+        if (until := self.until) is not None:
+            self._questions = until.questions
+            self._stops.append(until)
             self._counts.live_claim = lambda: live_claim_text(until.state)
+        else:  # by default, questions with a shared source are asked one after the other only with vLLM
+            models = [model for planned in self.planned_runs for model in planned.all_models]
+            served = any(model.spec.startswith(f"{VLLM}:") for model in models)
+            if (request.order or ("shared" if served else "given")) == "shared":
+                self._stops.append(SharedOrder(request.seed))
 
     def leave_out(self, reason: str, attempts: int) -> None:
         """Report that an agent cannot be replayed, and count the attempts that are not made."""
@@ -323,26 +335,11 @@ class _Replay:
         self.planned_runs = [planned for planned in self.planned_runs if planned.run in replayable]
         return replayable
 
-    def _report_absent_golds(self) -> None:
-        """Report each searched corpus that lacks the gold documents of all questions."""
-        golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
-        for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
-            if words := absent_words(golds, corpus, self._settings.home):
-                self._listener.message(words)
-
     def _reported_by(self, servers: Collection[str]) -> Mapping[str, str]:
         """Return the current reports of servers on the models that users' systems have used; empty in a replay."""
         from ragrounds.evals.engine.run_reads import told_by
 
         return finish(told_by(self._store, servers)) if servers and self._request.journal != "replay" else {}
-
-    def _with_server_facts(self, recipe: Recipe) -> Recipe:
-        """Add the facts that its models' servers report to the recipe."""
-        resumed = self._store.run(self._request.only) if self._request.only else None
-        probed = probe_model_servers(
-            self._store, asked_models(recipe), self._request.server_changed, self._request.journal, resumed
-        )
-        return structs.replace(recipe, served=probed.texts, servers=probed.facts)
 
     def _report_code_changes(self, planned: PlannedRun) -> None:
         """Report the progress of a run that continues, if other code started it, or why a run is new against
@@ -369,37 +366,34 @@ class _Replay:
             subject = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
             self._listener.message(f"{subject} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
-    def _show(self, spent: BudgetStop) -> None:
-        """Set the values that a display shows next to the counts."""
-        counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
-        counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
-        counts.benchmark, counts.budget = self._loaded.name, spent
-        counts.journal = lambda: (journal.calls_made, journal.reused)
-
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first if the user may have to confirm.
 
         Return the reason for an end before the last question; empty if all were asked.
         """
-        journal = self._journal = StoreJournal(self._store, self._request.journal)
+        request, counts = self._request, self._counts
+        journal = self._journal = StoreJournal(self._store, request.journal)
         pilot = Pilot(
             self._store,
             self.planned_runs,
             self._questions,
-            self._request,
-            seed=None if self.until else self._request.seed,
+            request,
+            seed=None if self.until else request.seed,
             only=self._pilot_only,
         )
-        request = self._request
         spent = BudgetStop(request.budget)
         # A replay costs nothing, so an agent that cannot be replayed does not end the others.
         several = request.journal == "replay" and len(self.planned_runs) > 1
         breaker = CircuitBreaker(FailureLimit() if several else request.failure_limit)
         stops = [spent, breaker, *self._stops]
-        self._show(spent)
+        # The values that a display shows next to the counts.
+        names = kept_names(self._store.engine)
+        counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
+        counts.benchmark, counts.budget = self._loaded.name, spent
+        counts.journal = lambda: (journal.calls_made, journal.reused)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
-            with self._listener.progress(self._counts, pilot=first) as count:
+            with self._listener.progress(counts, pilot=first) as count:
 
                 def observe(finished: FinishedAttempt) -> None:
                     count(finished)
@@ -415,7 +409,7 @@ class _Replay:
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
-            if not self._counts.left:  # importing the scheduler takes a second, so it is not loaded without need
+            if not counts.left:  # importing the scheduler takes a second, so it is not loaded without need
                 return ""
             if self._pilot_only:
                 early = await ask(pilot.first, True) if pilot.first else ""
@@ -433,12 +427,6 @@ class _Replay:
 def _are_texts(agents: object) -> bool:
     """Return True if no agent is a Python object, which exists only in this process."""
     return isinstance(agents, str | tuple | list) and all(isinstance(agent, str) for agent in agents)
-
-
-def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:
-    """Return the stop that asks questions with a shared source one after the other; by default only with vLLM."""
-    served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.all_models)
-    return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 
 
 def _claim_stop(

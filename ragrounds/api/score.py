@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -128,16 +129,16 @@ def score(arguments: ScoreArguments) -> ScoredRuns:
         for run in runs:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
-            count, scores = 0, list[Score]()
+            written, scores = 0, list[Score]()
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
                 fitting = requested or scorers_for(question)
                 scores += [score_by(scorer, attempt, question, gold) for scorer in fitting if scorer.suits(question)]
                 if len(scores) >= _BATCH:
                     store.add_scores(run, scores)
-                    count, scores = count + len(scores), []
+                    written, scores = written + len(scores), []
             store.add_scores(run, scores)
-            counts.append((run, count + len(scores)))
+            counts.append((run, written + len(scores)))
         comparison = compare(store, runs, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
     names = tuple(scorer.name for scorer in requested)
@@ -257,15 +258,5 @@ def _judge_display(runs: Sequence[str], progress: Progress | bool | None) -> Ite
             yield screen.observe
         return
     with counted(progress) as tell:
-        yield _counted(f"{', '.join(runs)}: answers judged", tell)
-
-
-def _counted(label: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
-    seen = 0
-
-    def done(answer: JudgedAnswer) -> None:
-        nonlocal seen
-        seen += 1
-        progress(label, seen)
-
-    return done
+        numbers = count(1)
+        yield lambda answer: tell(f"{', '.join(runs)}: answers judged", next(numbers))

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.workspace import JournalMode, one_of, open_store, texts, user_prices
+from ragrounds.api.workspace import one_of, open_store, texts, user_prices
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse
-from ragrounds.evals.engine.servers import probe_servers
+from ragrounds.evals.engine.servers import ProbedServers, ServerChanged, probe_servers
+from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.tools.index.embedding_servers import embedding_models, with_fingerprints
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.servers import ProbedServers
-ServerChanged = Literal["stop", "new"]
-"""Action if a different server answers at an address: stop, or store its answers separately."""
 
 
 def server_defaults(
@@ -44,7 +39,7 @@ def probe_model_servers(
     store: Store,
     models: Iterable[str],
     changed: ServerChanged = "stop",
-    journal: JournalMode = "reuse",
+    journal: Mode = "reuse",
     resumed: Run | None = None,
 ) -> ProbedServers:
     """Probe the servers of some models, unless the journal is replayed, and compare the result with the store's.
@@ -57,7 +52,7 @@ def probe_model_servers(
 
 
 def met_retrievers(
-    specs: Iterable[str], settings: Settings, changed: ServerChanged = "stop", journal: JournalMode = "reuse"
+    specs: Iterable[str], settings: Settings, changed: ServerChanged = "stop", journal: Mode = "reuse"
 ) -> tuple[str, ...]:
     """Add the fingerprints of embedders' servers to the specs of retrievers.
 
@@ -83,7 +78,7 @@ def open_judges(
     base_url: str | None = None,
     alias: str | None = None,
     changed: ServerChanged = "stop",
-    journal: JournalMode = "reuse",
+    journal: Mode = "reuse",
 ) -> list[Model]:
     """Open the judges, with the facts of their servers; if none is named, the model of the settings.
 

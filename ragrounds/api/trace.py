@@ -215,14 +215,9 @@ def run_differences(
         UserError: a run is unknown, or there are not two.
     """
     with opened_pages(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
-        first, second = _two_runs(pages)
-        return RunDifferences(first, second, tuple(answer_differences(pages, differences(pages, 0, 1))))
-
-
-def _two_runs(pages: Pages) -> tuple[Run, Run]:
-    if len(pages.runs) != 2:
-        raise UserError(f"--differing compares two runs; {len(pages.runs)} were given. See `ragrounds runs ls`.")
-    return pages.runs[0], pages.runs[1]
+        if len(pages.runs) != 2:
+            raise UserError(f"--differing compares two runs; {len(pages.runs)} were given. See `ragrounds runs ls`.")
+        return RunDifferences(*pages.runs, tuple(answer_differences(pages, differences(pages, 0, 1))))
 
 
 def view(

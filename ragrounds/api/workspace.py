@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, Literal, Protocol
+from typing import IO, Protocol
 
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError, nearest
@@ -22,8 +22,6 @@ from ragrounds.models.traffic import forget_idle
 from ragrounds.recorder.reads import leave_out
 from ragrounds.ui.text import safe
 
-JournalMode = Literal["reuse", "replay", "fresh"]
-"""Use of recorded calls: reuse, replay only (a missing call is an error, nothing is sent), or repeat them."""
 Progress = Callable[[str, int], None]
 """Function that gets the current step, and how many are done."""
 
@@ -48,13 +46,14 @@ def user_settings() -> Settings:
     return read_settings()
 
 
-def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
-    """Open the store that the settings name: PostgreSQL, or a SQLite file in the home folder.
+def open_store(settings: Settings | None = None, say: Callable[[str], None] | None = None) -> Store:
+    """Open the store that the settings name, by default the user's: PostgreSQL, or a SQLite file in the home folder.
 
     `say` gets a message if the store does not answer and is waited for, and on the run that is used if a name fits
     several; by default it is printed on standard error. Files of the store are never recorded as dependencies of a
     system.
     """
+    settings = settings or user_settings()
     leave_out(str(settings.home))
     return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
@@ -130,7 +129,7 @@ def open_selected_runs(
         UserError: a name fits no run or several.
     """
     names = run_names(references)
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings) as store:
         runs = store.select_runs(names, newest=newest, suits=suits)
         for run in runs:
             refresh_scores(store, run)

@@ -17,8 +17,6 @@ from msgspec import Struct
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 
-FAIL_AFTER = "50%"
-"""Default share of failed attempts that ends a run."""
 LEAST = 20
 """Number of attempts of a run that must have ended before a share of them counts."""
 WINDOW = 100

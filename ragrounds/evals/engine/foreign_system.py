@@ -302,7 +302,11 @@ async def watched_answer(
             elif context.in_flight:
                 await _wait_for_calls(context)
             recorder.close()
-            _finish_sums(context, recorder)
+            context.missed = recorder.missed.total()
+            # If there was no call except searches, the attempt's tokens and cost are not known.
+            if not was_heard(context.events) and recorder.stop is None:
+                context.note("tier", "only timed: no call was recorded")
+                context.spent, context.billable = Spent(usage=None, cost_paid=None, cost_uncached=None), None
     searched = any(isinstance(event, Called) and event.call.kind == "search" for event in context.events)
     answered = answer_task.done() and not answer_task.cancelled() and answer_task.exception() is None
     if not searched and not (answered and answer_task.result().passages):
@@ -324,11 +328,3 @@ async def _wait_for_calls(context: AttemptContext) -> None:
         if not context.in_flight:
             return
         await asyncio.sleep(_LOOK)
-
-
-def _finish_sums(context: AttemptContext, recorder: AttemptRecorder) -> None:
-    """Record what was seen. If there was no call except searches, the attempt's tokens and cost are not known."""
-    context.missed = recorder.missed.total()
-    if not was_heard(context.events) and recorder.stop is None:
-        context.note("tier", "only timed: no call was recorded")
-        context.spent, context.billable = Spent(usage=None, cost_paid=None, cost_uncached=None), None

@@ -36,12 +36,8 @@ class NestedContext:
         )
         # Everything else is shared with the attempt, so that caps, journal and trace are kept in one place.
         attempt = self.attempt
-        self.seed, self.epoch, self.continues, self.tools = (
-            attempt.seed,
-            attempt.epoch,
-            attempt.continues,
-            attempt.tools,
-        )
+        self.seed, self.epoch = attempt.seed, attempt.epoch
+        self.continues, self.tools = attempt.continues, attempt.tools
         self.search, self.use, self.passage = attempt.search, attempt.use, attempt.passage
         self.wait, self.note = attempt.wait, attempt.note
 

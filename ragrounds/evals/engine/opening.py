@@ -56,7 +56,7 @@ class OpeningRecorder:
             return
         if module in self._missed:
             raise self._missed[module]
-        recorder = self._started()
+        recorder = self._recorder = self._recorder or in_background(self._make())
         in_background(self._draw(module))
         with installed(closed=recorder.closed):
             before = WATCHER.set(recorder)
@@ -114,11 +114,6 @@ class OpeningRecorder:
             self._recorder.close()
         if self._journal:
             self._journal.close()
-
-    def _started(self) -> AttemptRecorder:
-        if self._recorder is None:
-            self._recorder = in_background(self._make())
-        return self._recorder
 
     async def _draw(self, module: str) -> None:
         """Record the random values of the module, and serve those that it used before."""

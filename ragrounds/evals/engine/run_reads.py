@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 import msgspec
@@ -80,12 +80,9 @@ async def told_by(store: Store, servers: Collection[str]) -> dict[str, str]:
     server → facts as JSON; empty if a server reports nothing.
     """
     reported = await asyncio.gather(*(asked_server(store, server) for server in servers))
-    return {
-        server: _encode_facts(known_server.facts if known_server else {})
-        for server, known_server in zip(servers, reported, strict=True)
-    }
-
-
-def _encode_facts(facts: Mapping[str, str]) -> str:
-    text = msgspec.json.encode(dict(facts), order="deterministic").decode() if facts else ""
-    return text if len(text) <= _LONGEST else text_digest(text)
+    values = {}
+    for server, known_server in zip(servers, reported, strict=True):
+        facts = dict(known_server.facts) if known_server else {}
+        text = msgspec.json.encode(facts, order="deterministic").decode() if facts else ""
+        values[server] = text if len(text) <= _LONGEST else text_digest(text)
+    return values

@@ -42,7 +42,7 @@ class GrowingPool(ThreadPoolExecutor):
             self._max_workers += 1
         try:
             # The pool checks whether it may begin a thread only when something is submitted.
-            self.submit(_nothing)
+            self.submit(lambda: None)
             yield
         finally:
             with _growing:
@@ -51,10 +51,6 @@ class GrowingPool(ThreadPoolExecutor):
 
 _growing = threading.Lock()
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, GrowingPool] = WeakKeyDictionary()
-
-
-def _nothing() -> None:
-    """Do nothing; submitting this function makes a pool check its number of threads."""
 
 
 def grow_threads(workers: int | None = None) -> None:

@@ -229,6 +229,7 @@ def _read(path: Path) -> Iterator[Arrived]:
 
 T = TypeVar("T", bound=Struct)
 Mode = Literal["reuse", "replay", "fresh"]
+"""Use of recorded calls: reuse, replay only (a missing call is an error, nothing is sent), or repeat them."""
 
 
 class StoreJournal:

@@ -356,13 +356,20 @@ class AttemptRecorder:
         if call is None:
             self._handle_unknown_form(request)
             return None
-        self._look_for_others(call, request.body)
-        redact, change = self._redactor(request), self._context.change
-        clean = _without_keys(call, request, redact)
-        if self.searches is not None and call.form.role == "answering":
+        redact, change, answers = self._redactor(request), self._context.change, call.form.role == "answering"
+        # An object of the system that several attempts share may have kept the question of another one.
+        at_once = self._context.at_once
+        if at_once and answers and (other := at_once.heard(self._context.item, request.body)):
+            self._context.note(MIXED, other)
+        clean = call
+        text = request.body.decode("utf-8", "replace")
+        clean_text = redact(text)
+        if clean_text != text and isinstance(body := read_json(clean_text), dict):
+            clean = replace(call, body=body)
+        if self.searches is not None and answers:
             self.searches.read_request(clean.request(), clean.body)
         searches = self._context.made_searches
-        if change is not None and call.form.role == "answering":
+        if change is not None and answers:
             try:
                 bodies = [dict(change.body(searches, version.body)) for version in (call, clean)]
             except StopRun as error:
@@ -370,12 +377,12 @@ class AttemptRecorder:
             model = words(bodies[0].get("model"), 200) or call.model
             call, clean = replace(call, body=bodies[0], model=model), replace(clean, body=bodies[1], model=model)
         # A vector is the same in every epoch, however often it is requested.
-        is_sampled = call.form.role == "answering" or call.form is MCP
+        is_sampled = answers or call.form is MCP
         first = call_key(call, self._context.epoch if is_sampled else 0)
         first = hashlib.sha256(first + mark.encode()).digest() if mark else first
         occurrence = self._occurrences[first] if is_sampled else 0
         self._occurrences[first] += 1
-        if change is not None and call.form.role == "answering":
+        if change is not None and answers:
             occurrence += change.sample(searches) * BETWEEN_SAMPLES
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
         clean_request = clean.request()
@@ -397,14 +404,6 @@ class AttemptRecorder:
         if token := model_call():
             self.wired.add(token)
         return _Started(call, first, started_call, entry, redact, earlier_try.faults if earlier_try else ())
-
-    def _look_for_others(self, call: ModelCall, body: bytes) -> None:
-        """Note a call that contains the question of another attempt: an object of the system that both attempts share
-        has kept it.
-        """
-        at_once = self._context.at_once
-        if at_once and call.form.role == "answering" and (other := at_once.heard(self._context.item, body)):
-            self._context.note(MIXED, other)
 
     def _redactor(self, request: WireRequest) -> Redactor:
         """Return the redactor that removes the keys of this request's headers from texts."""
@@ -444,9 +443,8 @@ class AttemptRecorder:
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
         request, call = started.entry.request, started.call
         # Vectors and ranks have no text, and not all texts for which they were requested are stored.
-        reply = answered
-        if isinstance(request, Request) and call.form.role == "answering":
-            reply = believed(answered, request)
+        answers = call.form.role == "answering"
+        reply = believed(answered, request) if answers and isinstance(request, Request) else answered
         self._tried.pop(started.first, None)
         self._context.flies(-1)
         self.calls += 1
@@ -465,9 +463,9 @@ class AttemptRecorder:
         )
         for note in reply.notes:
             self._context.note("reply", note)
-        if call.form.role == "answering" and reply.text:
+        if answers and reply.text:
             self._context.last_reply = reply.text
-        if self.searches is not None and call.form.role == "answering":
+        if self.searches is not None and answers:
             self.searches.read_reply(answered)
         if call.form is MCP:
             answer = mcp_answer(answered.body.encode(answered.encoding), answered.content_type)
@@ -556,14 +554,3 @@ class _Relay:
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 """Headers that contain keys. No header is recorded; their values are removed from recorded texts."""
 _KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
-
-
-def _without_keys(call: ModelCall, request: WireRequest, redact: Redactor) -> ModelCall:
-    """Return the call for the journal, without keys."""
-    text = request.body.decode("utf-8", "replace")
-    clean = redact(text)
-    if clean != text:
-        body = read_json(clean)
-        if isinstance(body, dict):
-            return replace(call, body=body)
-    return call
