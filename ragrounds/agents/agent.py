@@ -205,9 +205,7 @@ def _graph_card(graph: str) -> Card:
 
 def code_named(card: Card) -> list[str]:
     """Return the import paths that an agent's file names: its graph, and parts of its retriever."""
-
-    app = place.app_of(card.graph) if place.is_place(card.graph) else None
-    import_paths = [app.target if app else card.graph] if place.is_place(card.graph) else []
+    import_paths = [place.resolve(card.graph)[1]] if place.is_place(card.graph) else []
     import_paths += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
     inside = [spec.name for key in _wraps(card) for spec in _agents_in(card.parameters.get(key, ""))]
     return [*import_paths, *filter(place.is_place, inside), *code_in(parse(card.retriever))]

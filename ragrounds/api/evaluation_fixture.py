@@ -126,8 +126,8 @@ class EvaluationFixture:
         __tracebackhide__ = True
         from ragrounds.api.run import run
 
-        named = {"benchmark": benchmark, "agents": agents}
-        run_arguments = {**self._defaults, **{k: v for k, v in named.items() if v is not None}, **arguments}
+        positional = {"benchmark": benchmark, "agents": agents}
+        run_arguments = {**self._defaults, **{k: v for k, v in positional.items() if v is not None}, **arguments}
         try:
             parameters = signature(run).parameters
             for name in run_arguments:

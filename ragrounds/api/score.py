@@ -129,16 +129,16 @@ def score(arguments: ScoreArguments) -> ScoredRuns:
         for run in runs:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
-            written, scores = 0, list[Score]()
+            n_written, scores = 0, list[Score]()
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
                 fitting = requested or scorers_for(question)
                 scores += [score_by(scorer, attempt, question, gold) for scorer in fitting if scorer.suits(question)]
                 if len(scores) >= _BATCH:
                     store.add_scores(run, scores)
-                    written, scores = written + len(scores), []
+                    n_written, scores = n_written + len(scores), []
             store.add_scores(run, scores)
-            counts.append((run, written + len(scores)))
+            counts.append((run, n_written + len(scores)))
         comparison = compare(store, runs, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
     names = tuple(scorer.name for scorer in requested)

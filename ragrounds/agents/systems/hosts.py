@@ -237,7 +237,7 @@ class Host:
             self.offend(str(bad))
         self.wait(time.monotonic() + _GRACE)  # it may be about to end by itself, and its exit code says how
         code = self._process.wait()
-        ended_by = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+        ended_by = next((entry.name for entry in signal.Signals if entry == -code), f"signal {-code}")
         ending = f"ended with exit code {code}" if code >= 0 else f"was ended by {ended_by}"
         self.how = self._reason or ending
         unfinished = list(self._work.values())

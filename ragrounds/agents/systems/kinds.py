@@ -244,10 +244,12 @@ class UsersCode(UsersSystem):
         from ragrounds.agents.systems.hosts import HostedSystem
 
         system = self.open()
-        if isinstance(system, HostedSystem) and not system.sealed:
+        if not isinstance(system, HostedSystem):
+            return False
+        if not system.sealed:
             with watched(self.card.graph):
                 system.open()
-        return isinstance(system, HostedSystem) and system.sealed
+        return system.sealed
 
     def check_effects(self, spec: Spec) -> None:
         """Check the settings, unless the system takes the context, and with it all of them."""

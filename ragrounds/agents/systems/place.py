@@ -257,6 +257,12 @@ def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[st
     return {key: value for key, value in dotenv_values(file).items() if value is not None}
 
 
+def resolve(name: str) -> tuple[App | None, str]:
+    """Return the graph of a ``langgraph.json``, if the import path names one, and its target. Nothing is imported."""
+    app = app_of(name)
+    return app, app.target if app else name
+
+
 def target_of(name: str) -> str:
     """Resolve an import path. A ``langgraph.json`` resolves to its graph's import path; any other path is returned
     itself.
@@ -284,8 +290,7 @@ def source_of(name: str) -> OwnSource:
     """
     if (passed := object_at(name)) is not None:
         return object_source(passed)
-    app = app_of(name)
-    target = app.target if app else name
+    app, target = resolve(name)
     module = is_module(target)
     return OwnSource(
         files=() if module else (file_of(target),),
@@ -298,8 +303,7 @@ def source_of(name: str) -> OwnSource:
 
 def dependencies_at(name: str) -> RecordedDependencies:
     """Return the recorded dependencies of the systems in the same folder or package, in this process."""
-    app = app_of(name)
-    target = app.target if app else name
+    _, target = resolve(name)
     if object_at(name) is not None:
         return dependencies_in_process(HERE)
     module = target.rpartition(":")[0].partition(".")[0]
@@ -312,8 +316,8 @@ def _forget_changed(name: str) -> None:
     Raises:
         UserError: another system of this process has modules or variables of these names.
     """
-    heard, app, source = dependencies_at(name), app_of(name), source_of(name)
-    say_whose(name, app.target if app else name)
+    heard, source = dependencies_at(name), source_of(name)
+    say_whose(name, resolve(name)[1])
     reads = SystemDependencies(source, heard)
     own_files = reads.own_modules()
     entry_files = {path.resolve() for path in source.files}

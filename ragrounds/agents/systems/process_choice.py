@@ -102,8 +102,7 @@ def _imports_ragrounds(name: str) -> bool:
 
     It then uses the context or the decorator, which exist only in this process. Nothing is imported.
     """
-    app = place.app_of(name)
-    target = app.target if app else name
+    _, target = place.resolve(name)
     if not place.is_module(target):
         place.file_of(target)  # raises an error if the file does not exist
     return any(_names_ragrounds(path, file_mark(path)) for path in code_files(target))
@@ -119,8 +118,7 @@ def _system(card: Card) -> HostedSystem:
     # Imported here, because runs of shipped agents need none of them.
     from ragrounds.agents.systems.hosts import HostConfig, HostedSystem, environment
 
-    app = place.app_of(card.graph)
-    target_path = app.target if app else card.graph
+    app, target_path = place.resolve(card.graph)
     say_whose(card.graph, target_path)
     for name in (target_path, card.on_interrupt):
         check_before(name.rpartition(":")[0])

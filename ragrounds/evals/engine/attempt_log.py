@@ -191,7 +191,6 @@ class AttemptLog:
     def end_call(
         self,
         started: StartedCall,
-        actor: str,
         *,
         role: str = "answering",
         kind: Literal["model", "search", "tool"] = "model",
@@ -215,7 +214,7 @@ class AttemptLog:
             kind=kind,
             role=role,
             node=started.node,
-            actor=actor,
+            actor=started.actor,
             model=model[:_NAME],
             at=round(started.started_at, 3),
             seconds=round(time.perf_counter() - AGO.get() - started.start, 4),

@@ -49,7 +49,6 @@ _LOOK = 0.02
 class _ReportedCall(NamedTuple):
     """Model call that the system's callbacks report."""
 
-    actor: str
     provider: str
     model: str
     kind: str
@@ -103,9 +102,8 @@ class AttemptObservation:
             if self._recorder:
                 self._recorder.end(capped)
         actor = f"{provider}:{model}" if provider else model
-        self._reported_calls[token] = _ReportedCall(
-            actor, provider, model, kind, self._context.begin_call(actor, "answering")
-        )
+        started = self._context.begin_call(actor, "answering")
+        self._reported_calls[token] = _ReportedCall(provider, model, kind, started)
 
     def model_ended(
         self,
@@ -123,14 +121,14 @@ class AttemptObservation:
             return
         if error:
             if self._recorder is None or self._recorder.stop is None:
-                self._context.end_call(reported.call, reported.actor, usage=Usage(), error=error)
+                self._context.end_call(reported.call, usage=Usage(), error=error)
                 self._context.add_cost(Usage(), None, False)  # its cost is not known
                 self.unseen(f"a model of class {reported.kind}")
             return
         counted, note = read_usage(usage)
         price = None if counted is None else listed_price(reported.provider, reported.model, counted)
         self._context.last_reply = text or self._context.last_reply
-        self._context.end_call(reported.call, reported.actor, model=model, cached=cached, usage=counted, price=price)
+        self._context.end_call(reported.call, model=model, cached=cached, usage=counted, price=price)
         if note:
             self._context.note("reply", note)
         self.unseen("an answer of LangChain's cache" if cached else f"a model of class {reported.kind}")
@@ -215,7 +213,6 @@ class AttemptObservation:
         self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(ranked))
         self._context.end_call(
             started,
-            tool,
             role="searching",
             kind="search",
             key=key,

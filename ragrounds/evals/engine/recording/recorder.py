@@ -280,7 +280,6 @@ class AttemptRecorder:
             self._context.last_failure = started.faults[-1].message
             self._context.end_call(
                 started.started_call,
-                started.entry.actor,
                 role=started.call.form.role,
                 faults=started.faults,
                 error=started.faults[-1].message,
@@ -450,7 +449,6 @@ class AttemptRecorder:
         self.calls += 1
         self._context.end_call(
             started.started_call,
-            started.entry.actor,
             role=call.form.role,
             kind=started.entry.kind,
             key=started.entry.key,
