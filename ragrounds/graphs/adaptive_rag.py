@@ -15,9 +15,8 @@ from typing import Literal
 
 from ragrounds.base.contracts import Context
 from ragrounds.graphs import ircot
-from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.shapes import branch, searched
+from ragrounds.graphs.shapes import answered, branch, searched
 from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
@@ -32,17 +31,18 @@ class State(ircot.State, total=False):
 
 def build() -> Graph:
     """Build the graph START → assess → (retrieve | search ⇄ reason |) answer → END."""
-
-    def onward(state: State, runtime: Runtime[Context]) -> str:
-        return "answer" if ircot.over(state, runtime.context) else "search"
-
     return branch(
         State,
         assess,
         choose_branch=lambda state, context: state["needs"],
         ways={"A": [], "B": [retrieve], "C": [ircot.search, ircot.reason]},
         answer=answer,
-        more={"reason": (onward, ["search", "answer"])},
+        more={
+            "reason": (
+                lambda state, runtime: "answer" if ircot.over(state, runtime.context) else "search",
+                ["search", "answer"],
+            )
+        },
     )
 
 
@@ -66,4 +66,4 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask for the answer, with the passages if something was searched for."""
     if state["needs"] != "A":
         return await ircot.answer(state, runtime)
-    return {"answer": (await runtime.context.ask(answer_prompt(runtime.context))).text}
+    return await answered(runtime.context)

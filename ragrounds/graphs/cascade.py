@@ -20,13 +20,12 @@ import math
 import re
 
 from ragrounds.base.contracts import Attempted, Context
-from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import question_with_options
 from ragrounds.graphs.model_text import ending, without_thought
-from ragrounds.graphs.samples import Drawn, Samples, epochs, most_frequent, sample
+from ragrounds.graphs.samples import Samples, SampleUpdate, epochs, most_frequent, sample
 from ragrounds.graphs.shapes import number, read_object
-from ragrounds.graphs.state import END, START, Graph, Runtime, State, graph_of, int_parameter, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, State, Ways, choice, graph_of, int_parameter
 
 AGENTS = ("first", "then")
 PROMPTS = ("cascade/confidence",)
@@ -35,8 +34,21 @@ WAYS = ("agreement", "confidence", "probability", "abstention")
 
 def build() -> Graph:
     """Build the graph START → draw, once or for each sample → decide (→ then) → END."""
+    from langgraph.types import Send
+
+    def spread(state: Samples, runtime: Runtime[Context]) -> object:
+        """Return the attempts of the first agent: several for ``agreement``, else one."""
+        context = runtime.context
+        samples = int_parameter(context, "samples", 5) if way(context) == "agreement" else 1
+        return [Send("draw", sample_state) for sample_state in epochs(context, samples)]
+
     nodes = {"draw": draw, "decide": decide, "then": run_other}
-    return graph_of(Samples, nodes, {START: (_spread, ["draw"]), "decide": (_onward, ["then", END])})
+    ways: Ways = {
+        START: (spread, ["draw"]),
+        # The first agent's answer was accepted, or the other agent runs.
+        "decide": (lambda state: END if "answer" in state else "then", ["then", END]),
+    }
+    return graph_of(Samples, nodes, ways)
 
 
 def way(context: Context) -> str:
@@ -45,22 +57,10 @@ def way(context: Context) -> str:
     Raises:
         UserError: it is unknown.
     """
-    requested = word(context, "when", "agreement")
-    if requested not in WAYS:
-        raise UserError(f"Unknown when={requested}.{nearest(requested, WAYS)} Known: {', '.join(WAYS)}.")
-    return requested
+    return choice(context, "when", WAYS)
 
 
-def _spread(state: Samples, runtime: Runtime[Context]) -> object:
-    """Return the attempts of the first agent: several for ``agreement``, else one."""
-    from langgraph.types import Send
-
-    context = runtime.context
-    samples = int_parameter(context, "samples", 5) if way(context) == "agreement" else 1
-    return [Send("draw", sample_state) for sample_state in epochs(context, samples)]
-
-
-async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
+async def draw(state: Samples, runtime: Runtime[Context]) -> SampleUpdate:
     """Run an attempt of the first agent."""
     return await sample(runtime, state, "first", likely=way(runtime.context) == "probability")
 
@@ -81,16 +81,9 @@ async def decide(state: Samples, runtime: Runtime[Context]) -> State:
     threshold = number(context, "threshold", 0.7)
     certainty_text = "unknown" if certainty is None else f"{certainty:.3f}"
     context.note("certainty", f"{way(context)} {certainty_text}, threshold {threshold:g}")
-    return (
-        {"answer": preferred.text, "choice": preferred.choice}
-        if certainty is not None and certainty >= threshold
-        else {}
-    )
-
-
-def _onward(state: Samples, runtime: Runtime[Context]) -> str:
-    """Return the next node: the end if the first agent's answer was accepted, else the other agent."""
-    return END if "answer" in state else "then"
+    if certainty is None or certainty < threshold:
+        return {}
+    return {"answer": preferred.text, "choice": preferred.choice}
 
 
 async def run_other(state: Samples, runtime: Runtime[Context]) -> State:

@@ -29,7 +29,6 @@ from typing_extensions import TypedDict
 from ragrounds.base.contracts import Context, Tool
 from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, branch, number, read_object, sentences
@@ -128,8 +127,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     passages = [_strip_passage(context, strip) for strip in state["strips"]]
     if not passages:
         context.note("nothing_found", "no strip was left; the question is answered without any")
-        return {"answer": (await context.ask(answer_prompt(context))).text}
-    return await answered(context, passages)
+    return await answered(context, passages or None)
 
 
 async def _best_strips(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:

@@ -32,11 +32,11 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → write ⇄ review → answer → END."""
-    return loop(State, write, review, leave=(write, review), over=_over, answer=answer)
 
+    def over(state: State, context: Context) -> bool:
+        return state.get("accepted", False) or state["revised"] >= int_parameter(context, "rounds", 3)
 
-def _over(state: State, context: Context) -> bool:
-    return state.get("accepted", False) or state["revised"] >= int_parameter(context, "rounds", 3)
+    return loop(State, write, review, leave=(write, review), over=over, answer=answer)
 
 
 async def write(state: State, runtime: Runtime[Context]) -> State:

@@ -16,14 +16,15 @@ import operator
 from typing import Annotated
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch, word
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import letter, majority, numbered, say
 
 PROMPTS = (*ANSWERING, *(f"debate/{name}" for name in ("persona1", "persona2", "persona3", "again", "moderate")))
+
+_FINAL = ("majority", "moderator")
 
 
 class State(Shared, total=False):
@@ -35,21 +36,20 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → convene → speak, for each agent → convene … → answer → END."""
-    return vote(State, convene, attempts=_attempts, attempt=speak, after=[answer], more={"speak": "convene"})
 
+    def attempts(state: State, context: Context) -> list[State]:
+        """Return a state for each agent; none after the last round."""
+        replies, agents = state.get("said", []), int_parameter(context, "agents", 3)
+        if len(replies) >= agents * int_parameter(context, "rounds", 2):
+            return []
+        return [{"said": replies[-agents:], "agent": agent} for agent in range(agents)]
 
-def _attempts(state: State, context: Context) -> list[State]:
-    replies, agents = state.get("said", []), int_parameter(context, "agents", 3)
-    if len(replies) >= agents * int_parameter(context, "rounds", 2):
-        return []
-    return [{"said": replies[-agents:], "agent": agent} for agent in range(agents)]
+    return vote(State, convene, attempts=attempts, attempt=speak, after=[answer], more={"speak": "convene"})
 
 
 async def convene(state: State, runtime: Runtime[Context]) -> State:
     """Begin a round, after all agents of the previous round have replied."""
-    final = word(runtime.context, "final", "majority")
-    if final not in ("majority", "moderator"):
-        raise UserError(f"final must be majority or moderator, not {final!r}.")
+    choice(runtime.context, "final", _FINAL)  # checked before any call is paid for
     return {}
 
 
@@ -68,7 +68,7 @@ async def speak(state: State, runtime: Runtime[Context]) -> State:
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Take the majority's answer, or ask a moderator to decide."""
     context, last = runtime.context, state["said"][-int_parameter(runtime.context, "agents", 3) :]
-    if word(context, "final", "majority") == "moderator" or not context.question.options:
+    if choice(context, "final", _FINAL) == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
     best = majority([letter(text, context.question.options) for text in last])
     if best < 0:

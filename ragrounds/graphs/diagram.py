@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables.graph import Graph as DrawableGraph
@@ -59,7 +58,8 @@ def _add_branches(
     node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]
 ) -> None:
     """Add the lines of a node's targets, and of their targets in turn."""
-    targets = _fresh_last(ways.get(node, []), seen)
+    # Ways back come first and the way to the end last, so that a loop is next to the node that it returns to.
+    targets = sorted(ways.get(node, []), key=lambda way: (way[0] not in seen, way[0] == END, way[0] == "answer"))
     for index, (target, conditional) in enumerate(targets):
         last = index == len(targets) - 1
         arrow = ("└" if last else "├") + ("┄┄ " if conditional else "── ")
@@ -68,11 +68,6 @@ def _add_branches(
         if not again:
             seen.add(target)
             _add_branches(target, ways, seen, indent + ("    " if last else "│   "), lines)
-
-
-def _fresh_last(targets: Sequence[tuple[str, bool]], seen: set[str]) -> list[tuple[str, bool]]:
-    """Sort targets: ways back first, the way to the end last, so that a loop is next to the node it returns to."""
-    return sorted(targets, key=lambda way: (way[0] not in seen, way[0] == END, way[0] == "answer"))
 
 
 def _label(node: str) -> str:

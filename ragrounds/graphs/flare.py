@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from typing_extensions import Unpack
 
 from ragrounds.base.contracts import CallArguments, Context
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Query, Reply, TokenLogprob
 from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
@@ -33,14 +32,14 @@ from ragrounds.graphs.continuation import asked_within, put_back
 from ragrounds.graphs.documents import render_documents_for
 from ragrounds.graphs.model_text import repeated, without_thought, written_query
 from ragrounds.graphs.shapes import answered, by_rank, concluded, loop, number, sentences
-from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch, word
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.request_arguments import CannotTake
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "flare/write", "flare/instruct", "flare/ask")
 
-_CHOICES = {"form": ("direct", "instruct"), "queries": ("mask", "questions", "sentence")}
+_FORMS, _QUERIES = ("direct", "instruct"), ("mask", "questions", "sentence")
 _SEARCH = re.compile(r"\[Search\(([^\n]*?)\)\]")
 _GAP, _SPANS = 5, 10
 """Distance and number of spans. Uncertain tokens less than five apart are one span, as in the authors' code."""
@@ -63,9 +62,9 @@ def build() -> Graph:
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the next sentence's queries, at first for the question's stem."""
     context, queries, k = runtime.context, state.get("queries", []), int_parameter(runtime.context, "top_k", 2)
-    for name, choices in _CHOICES.items():
-        if (value := word(context, name, choices[0])) not in choices:
-            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
+    # Both are checked before any call is paid for.
+    choice(context, "form", _FORMS)
+    choice(context, "queries", _QUERIES)
     if not queries and not switch(context, "first_search", True):
         return {"passages": []}
     search_queries = [written_query(context, query) for query in queries] or [Query.from_stem(context.stem)]
@@ -76,7 +75,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
 async def write(state: State, runtime: Runtime[Context]) -> State:
     """Continue the text up to the next search, or to the end."""
     context = runtime.context
-    if word(context, "form", "direct") == "direct" and not state.get("asked"):
+    if choice(context, "form", _FORMS) == "direct" and not state.get("asked"):
         next_state = await _by_probability(state, context)
         if next_state is not None:
             return next_state
@@ -146,12 +145,14 @@ async def _continue_text(
 
 async def _queries(context: Context, tokens: Sequence[TokenLogprob], before: Sequence[str], sentence: str) -> list[str]:
     """Return the queries in place of an uncertain sentence; empty if the sentence is certain."""
-    tokens, how = tokens_of(tokens, sentence), word(context, "queries", "mask")
+    tokens, how = tokens_of(tokens, sentence), choice(context, "queries", _QUERIES)
     probabilities = [math.exp(token.logprob) for token in tokens]
-    if min(probabilities, default=1.0) >= number(context, "theta", 0.8):
+    # A sentence without tokens is certain. It is searched for too if `theta` is above 1, which requests every search.
+    lowest = min(probabilities, default=1.0)
+    if lowest >= number(context, "theta", 0.8):
         return []
     beta = number(context, "beta", 0.4)
-    if how == "sentence" or min(probabilities) >= beta:
+    if how == "sentence" or lowest >= beta:
         return [sentence]
     if how == "mask":
         masked = "".join(
@@ -186,6 +187,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the written text to an option. The answer to a long question is the written text."""
     context, parts = runtime.context, state["written"]
     if parts:
-        return await concluded(context, parts)
+        text = " ".join(parts)
+        return await concluded(context, text, parts[-1], long=text)
     context.note("no_answer", "nothing was written; the answer is generated from what was found")
     return await answered(context, [context.passage(id) for id in state["passages"]])

@@ -22,7 +22,6 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message
 from ragrounds.base.specs import Value
 from ragrounds.graphs import i_medrag_published as published
@@ -30,7 +29,7 @@ from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
 from ragrounds.graphs.shapes import answered
-from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, int_parameter, switch, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, choice, graph_of, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
@@ -43,7 +42,7 @@ _NUMBERED = re.compile(rf"^{_MARK}\s+(?=\S)", re.I)
 _HEADING = re.compile(r"^[#* \t]*(?:[\w-]+[ \t]){0,2}(?:queries|questions|追问|查询)[*: \t：]*$", re.I | re.M)
 
 
-class Known(TypedDict):
+class FollowUp(TypedDict):
     """A follow-up question and its answer."""
 
     question: str
@@ -51,7 +50,7 @@ class Known(TypedDict):
 
 
 class State(published.State, total=False):
-    known: Annotated[list[Known], operator.add]
+    known: Annotated[list[FollowUp], operator.add]
     rounds: int
 
 
@@ -60,51 +59,39 @@ def build() -> Graph:
 
     START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END.
     """
+
+    def first(state: State, runtime: Runtime[Context]) -> str:
+        return "converse" if choice(runtime.context, "loop", ("paper", "published")) == "published" else "ask_further"
+
+    def after_asking(state: State, runtime: Runtime[Context]) -> str:
+        return "look_up" if state["further"] else after_looking(state, runtime)
+
+    def after_looking(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: the answer if all rounds, or all iterations, are used."""
+        rounds = int_parameter(runtime.context, "rounds", 4)
+        over = state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
+        return "answer" if over else "ask_further"
+
+    def step(state: State) -> str:
+        return state["step"]
+
     nodes = {"ask_further": ask_further, "look_up": look_up, "answer": answer}
     nodes |= {name: getattr(published, name) for name in ("converse", "extract", "finish", "end")}
     ways: Ways = {
-        START: (_loop, ["ask_further", "converse"]),
-        "converse": (_step, ["converse", "extract", "finish", "end"]),
-        "extract": (_step, ["converse", "end"]),
+        START: (first, ["ask_further", "converse"]),
+        "converse": (step, ["converse", "extract", "finish", "end"]),
+        "extract": (step, ["converse", "end"]),
         "finish": END,
-        "ask_further": (_after_asking, ["look_up", "ask_further", "answer"]),
-        "look_up": (_after_looking, ["ask_further", "answer"]),
+        "ask_further": (after_asking, ["look_up", "ask_further", "answer"]),
+        "look_up": (after_looking, ["ask_further", "answer"]),
         "answer": END,
     }
     return graph_of(State, nodes, ways)
 
 
-def _loop(state: State, runtime: Runtime[Context]) -> str:
-    """Return the first node of the configured loop."""
-    loop = word(runtime.context, "loop", "paper")
-    if loop not in ("paper", "published"):
-        raise UserError(f"Unknown loop {loop!r}. Known: paper, published.")
-    return "converse" if loop == "published" else "ask_further"
-
-
-def _step(state: State) -> str:
-    return state["step"]
-
-
 def nests(parameters: Mapping[str, Value]) -> bool:
     """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return True
-
-
-def _over(state: State, context: Context) -> bool:
-    """Return True if all rounds, or all iterations, are used."""
-    rounds = int_parameter(context, "rounds", 4)
-    return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
-
-
-def _after_asking(state: State, runtime: Runtime[Context]) -> str:
-    if state["further"]:
-        return "look_up"
-    return "answer" if _over(state, runtime.context) else "ask_further"
-
-
-def _after_looking(state: State, runtime: Runtime[Context]) -> str:
-    return "answer" if _over(state, runtime.context) else "ask_further"
 
 
 async def ask_further(state: State, runtime: Runtime[Context]) -> State:
@@ -138,7 +125,7 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Answer each follow-up question by vanilla RAG, in a nested context."""
-    answers: list[Known] = []
+    answers: list[FollowUp] = []
     for text in state["further"]:
         reply = await published.looked_up(runtime.context, text)
         if reply is not None:

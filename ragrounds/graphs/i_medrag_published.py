@@ -83,7 +83,9 @@ async def converse(state: State, runtime: Runtime[Context]) -> State:
     text = reply.text
     final = iteration >= rounds and (_ANSWER in text or "answer is" in text.lower())
     step: Step = "finish" if final else "converse"
-    if not final and _QUERIES in text and _may_search(context, iteration < rounds):
+    # Under question-only retrieval nothing is searched once the options were shown.
+    may_search = iteration < rounds or switch(context, "follow_ups_see_options", False)
+    if not final and _QUERIES in text and may_search:
         turns = turns[:-1]
         if text.rpartition(_QUERIES)[2].strip():
             step = "extract"
@@ -102,14 +104,6 @@ async def converse(state: State, runtime: Runtime[Context]) -> State:
         "answer": text,
         "step": "end" if over and step == "converse" else step,
     }
-
-
-def _may_search(context: Context, asking: bool) -> bool:
-    """Return True if a search is allowed.
-
-    Under question-only retrieval nothing is searched once the options were shown.
-    """
-    return asking or switch(context, "follow_ups_see_options", False)
 
 
 async def extract(state: State, runtime: Runtime[Context]) -> State:
@@ -151,8 +145,8 @@ async def finish(state: State, runtime: Runtime[Context]) -> State:
 
 def stated_letter(text: str, options: Mapping[str, str]) -> str:
     """Return the letter of the question's options that the key ``answer`` of a reply states last; empty if none."""
-    stated = reversed(_STATED.findall(text))
-    return next((letter for letter in stated if letter in options or letter.upper() in options), "")
+    stated = [letter if letter in options else letter.upper() for letter in _STATED.findall(text)]
+    return next((letter for letter in reversed(stated) if letter in options), "")
 
 
 async def end(state: State, runtime: Runtime[Context]) -> State:

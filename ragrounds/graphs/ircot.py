@@ -22,14 +22,13 @@ import re
 from typing import Annotated
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import render_documents_for
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, joined, loop, sentences
-from ragrounds.graphs.state import Graph, Runtime, int_parameter, word
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "ircot/reason")
@@ -51,6 +50,7 @@ def build() -> Graph:
 
 
 def over(state: State, context: Context) -> bool:
+    """Return True if the last sentence ends the reasoning, or no further one may be written."""
     sentences = state["sentences"]
     return (
         not sentences[-1] or bool(_ENDS.search(sentences[-1])) or len(sentences) >= int_parameter(context, "steps", 10)
@@ -60,9 +60,7 @@ def over(state: State, context: Context) -> bool:
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for the last sentence, at first for the question's stem; passages are collected."""
     context, sentences = runtime.context, state.get("sentences", [])
-    queries = word(context, "queries", "sentence")
-    if queries not in ("sentence", "published"):
-        raise UserError(f"Unknown queries {queries!r}. Known: sentence, published.")
+    queries = choice(context, "queries", ("sentence", "published"))
     if queries == "published":
         sentences = [sentence for sentence in sentences if not _INFERS.match(sentence) and not _SUM.search(sentence)]
     query = written_query(context, sentences[-1]) if sentences else Query.from_stem(context.stem)

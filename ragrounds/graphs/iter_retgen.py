@@ -32,11 +32,11 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → search ⇄ write, search → answer → END."""
-    return loop(State, search, write, leave=search, over=_over, answer=answer)
 
+    def over(state: State, context: Context) -> bool:
+        return state["rounds"] >= int_parameter(context, "rounds", 2)
 
-def _over(state: State, context: Context) -> bool:
-    return state["rounds"] >= int_parameter(context, "rounds", 2)
+    return loop(State, search, write, leave=search, over=over, answer=answer)
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:

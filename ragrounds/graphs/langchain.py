@@ -11,6 +11,7 @@ threads, from which the call goes to the attempt's event loop. A reply is journa
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -116,7 +117,8 @@ class ContextModel(BaseChatModel):
         Raises:
             UserError: it is called on the event loop's own thread. Use `abatch` there.
         """
-        context().wait(_nothing())  # its threads would wait for a loop that waits for them
+        # Raises an error on the event loop's own thread, where the threads of a batch would wait for it forever.
+        context().wait(asyncio.sleep(0))
         return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
 
     def _generate(
@@ -151,24 +153,15 @@ class ContextModel(BaseChatModel):
         return await running.ask(turns_of(messages), role=self.role, **call_arguments(settings))
 
 
-async def _nothing() -> None:
-    """Do nothing, to test that the call can wait."""
-
-
 def _result(messages: Sequence[BaseMessage], reply: Reply) -> ChatResult:
-    return ChatResult(generations=[ChatGeneration(message=message_of(reply, _calls(messages)))])
-
-
-def _calls(messages: Sequence[BaseMessage]) -> int:
-    """Return the number of tool calls in a conversation. The calls of the reply are numbered after them."""
-    return sum(len(turn.calls) for turn in turns_of(messages))
+    earlier_calls = sum(len(turn.calls) for turn in turns_of(messages))
+    return ChatResult(generations=[ChatGeneration(message=message_of(reply, earlier_calls))])
 
 
 async def _search(query: str) -> str:
     """Search from a coroutine of the running attempt."""
     running = context()
-    passages = await running.search(written_query(running, query), _top_k(running))
-    return render_documents(passages)
+    return render_documents(await running.search(written_query(running, query), _top_k(running)))
 
 
 def _search_and_wait(query: str) -> str:
@@ -202,17 +195,14 @@ def tools(*names: str) -> list[BaseTool]:
 def _tool(described: Tool) -> BaseTool:
     """Return a tool of the running attempt as a LangChain tool."""
 
-    async def _use(**arguments: object) -> str:
+    async def use(**arguments: object) -> str:
         running = context()
         answer = await running.use(described.name, arguments, k=_top_k(running))
         return answer.text or render_documents(answer.passages)
 
-    def _use_and_wait(**arguments: object) -> str:
-        return context().wait(_use(**arguments))
-
     return StructuredTool.from_function(
-        _use_and_wait,
-        coroutine=_use,
+        lambda **arguments: context().wait(use(**arguments)),
+        coroutine=use,
         name=described.name,
         description=described.description,
         args_schema=described.parameters,

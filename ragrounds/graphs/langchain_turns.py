@@ -11,7 +11,7 @@ from langchain_core.messages.tool import ToolCall as LangChainCall
 from langchain_core.messages.tool import invalid_tool_call
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Message, Reply, Speaker, TokenLogprob, ToolCall, Usage
+from ragrounds.base.records import Message, Reply, Speaker, ToolCall, Usage
 
 
 def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
@@ -53,18 +53,24 @@ def message_of(reply: Reply, number: int) -> AIMessage:
             good.append(LangChainCall(name=name, args=arguments, id=id, type="tool_call"))
         else:
             bad.append(invalid_tool_call(name=name, args=call.arguments, id=id, error="no JSON object"))
+    metadata: dict[str, object] = {"model_name": reply.model, "finish_reason": reply.finish}
+    if reply.logprobs is not None:
+        # In the form of OpenAI's chat completions, which LangChain keeps.
+        tokens = [
+            {
+                "token": token.token,
+                "logprob": token.logprob,
+                "top_logprobs": [{"token": text, "logprob": logprob} for text, logprob in token.top],
+            }
+            for token in reply.logprobs
+        ]
+        metadata["logprobs"] = {"content": tokens}
     return AIMessage(
         content=reply.text,
         tool_calls=good,
         invalid_tool_calls=bad,
         usage_metadata=None if reply.usage is None else _usage(reply.usage),
-        response_metadata={
-            "model_name": reply.model,
-            "finish_reason": reply.finish,
-            **(
-                {} if reply.logprobs is None else {"logprobs": {"content": [_token(token) for token in reply.logprobs]}}
-            ),
-        },
+        response_metadata=metadata,
         additional_kwargs={"reasoning_content": reply.reasoning} if reply.reasoning else {},
     )
 
@@ -77,9 +83,3 @@ def _usage(usage: Usage) -> UsageMetadata:
         input_token_details=InputTokenDetails(cache_read=usage.cached),
         output_token_details=OutputTokenDetails(reasoning=usage.reasoning),
     )
-
-
-def _token(logprob: TokenLogprob) -> dict[str, object]:
-    """Return a token in the form of OpenAI's chat completions, which LangChain keeps."""
-    top = [{"token": token, "logprob": number} for token, number in logprob.top]
-    return {"token": logprob.token, "logprob": logprob.logprob, "top_logprobs": top}

@@ -56,6 +56,17 @@ def build() -> Graph:
 
     START → assess → (recruit → opine → summarise → talk → opine … | assemble → meet … |) answer → END.
     """
+
+    def after_opinions(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: the next round's report, or the final answer."""
+        return "summarise" if state["rounds"] <= int_parameter(runtime.context, "rounds", 5) else "answer"
+
+    def after_talk(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: another turn of messages, a new round of answers, or the final answer."""
+        if state["spoke"] and state["turns"] < int_parameter(runtime.context, "turns", 5):
+            return "talk"
+        return "opine" if any(state["messages"]) else "answer"
+
     return branch(
         State,
         assess,
@@ -63,23 +74,11 @@ def build() -> Graph:
         ways={"low": [], "moderate": [recruit, opine, summarise, talk], "high": [assemble, meet]},
         answer=answer,
         more={
-            "opine": (_opined, ["summarise", "answer"]),
-            "talk": (_talked, ["talk", "opine", "answer"]),
+            "opine": (after_opinions, ["summarise", "answer"]),
+            "talk": (after_talk, ["talk", "opine", "answer"]),
             "meet": (lambda state: "meet" if state["teams"] else "answer", ["meet", "answer"]),
         },
     )
-
-
-def _opined(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a round of answers: the next round's report, or the final answer."""
-    return "summarise" if state["rounds"] <= int_parameter(runtime.context, "rounds", 5) else "answer"
-
-
-def _talked(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a turn of messages: another turn, a new round of answers, or the final answer."""
-    if state["spoke"] and state["turns"] < int_parameter(runtime.context, "turns", 5):
-        return "talk"
-    return "opine" if any(state["messages"]) else "answer"
 
 
 async def assess(state: State, runtime: Runtime[Context]) -> State:
@@ -93,11 +92,8 @@ async def assess(state: State, runtime: Runtime[Context]) -> State:
 async def recruit(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for a list of experts."""
     context, expert_limit = runtime.context, int_parameter(runtime.context, "experts", 5)
-    return {
-        "experts": experts(
-            context, await say(context, "mdagents/recruit", "question", number=str(expert_limit)), expert_limit
-        )
-    }
+    text = await say(context, "mdagents/recruit", "question", number=str(expert_limit))
+    return {"experts": experts(context, text, expert_limit)}
 
 
 async def opine(state: State, runtime: Runtime[Context]) -> State:
@@ -125,7 +121,9 @@ async def talk(state: State, runtime: Runtime[Context]) -> State:
         read = read_object(without_thought(await say(context, "mdagents/talk", "question", seen, expert=expert)))
         message, recipients = read.get("message"), read.get("to")
         if isinstance(message, str) and message.strip() and isinstance(recipients, list):
-            for other in {number for number in range(len(team)) if number + 1 in recipients} - {index}:
+            # Numbers from 1. JSON's true would count as 1 otherwise.
+            numbers = [recipient for recipient in recipients if not isinstance(recipient, bool)]
+            for other in {number for number in range(len(team)) if number + 1 in numbers} - {index}:
                 messages[other] += f"[{expert}] {wellformed(message)}\n"
                 spoke = True
     return {"messages": messages, "spoke": spoke, "turns": state["turns"] + 1}

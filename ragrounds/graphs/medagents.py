@@ -47,35 +47,33 @@ def build() -> Graph:
 
     START → gather → gather_further → analyse, for each expert → weigh → report → consult ⇄ revise → answer → END.
     """
-    more = {"consult": (_agreed, ["revise", "answer"]), "revise": (_again, ["consult", "answer"])}
-    after = [weigh, report, consult, revise, answer]
-    return vote(State, gather, gather_further, attempts=_attempts, attempt=analyse, after=after, more=more)
 
+    def after_revision(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: another vote, or the answer if all votes are used."""
+        if state["votes"] < int_parameter(runtime.context, "votes", 3):
+            return "consult"
+        runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")
+        return "answer"
 
-def _attempts(state: State, context: Context) -> list[State]:
-    return [{"expert": expert} for expert in state["askers"]]
-
-
-def _agreed(state: State, runtime: Runtime[Context]) -> str:
-    return "revise" if state["advice"] else "answer"
-
-
-def _again(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a revision: another vote, or the answer if all votes are used."""
-    if state["votes"] < int_parameter(runtime.context, "votes", 3):
-        return "consult"
-    runtime.context.note("no_consensus", "the report was revised after the last vote and not voted on again")
-    return "answer"
+    return vote(
+        State,
+        gather,
+        gather_further,
+        attempts=lambda state, context: [{"expert": expert} for expert in state["askers"]],
+        attempt=analyse,
+        after=[weigh, report, consult, revise, answer],
+        more={
+            "consult": (lambda state: "revise" if state["advice"] else "answer", ["revise", "answer"]),
+            "revise": (after_revision, ["consult", "answer"]),
+        },
+    )
 
 
 async def gather(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for experts on the question."""
     context, expert_limit = runtime.context, int_parameter(runtime.context, "question_experts", 5)
-    return {
-        "askers": experts(
-            context, await say(context, "medagents/experts", "stem", number=str(expert_limit)), expert_limit
-        )
-    }
+    text = await say(context, "medagents/experts", "stem", number=str(expert_limit))
+    return {"askers": experts(context, text, expert_limit)}
 
 
 async def gather_further(state: State, runtime: Runtime[Context]) -> State:

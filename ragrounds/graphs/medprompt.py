@@ -71,12 +71,12 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → recall → explain → solve, for each vote → answer → END."""
-    return vote(State, recall, explain, attempts=_attempts, attempt=solve, after=[answer])
 
+    def attempts(state: State, context: Context) -> list[State]:
+        votes = int_parameter(context, "votes", 5) if context.question.options else 1
+        return [{"shown": state["shown"], "number": number} for number in range(votes)]
 
-def _attempts(state: State, context: Context) -> list[State]:
-    votes = int_parameter(context, "votes", 5) if context.question.options else 1
-    return [{"shown": state["shown"], "number": number} for number in range(votes)]
+    return vote(State, recall, explain, attempts=attempts, attempt=solve, after=[answer])
 
 
 async def recall(state: State, runtime: Runtime[Context]) -> State:

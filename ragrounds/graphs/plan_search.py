@@ -44,18 +44,19 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → plan → look_up, for each query → gather (→ plan) → answer → END."""
-    back = {"gather": (_again, ["plan", "answer"])}
-    return vote(State, plan, attempts=_attempts, attempt=look_up, after=[gather, answer], more=back)
 
+    def after_searches(state: State, runtime: Runtime[Context]) -> str:
+        over = not state["planned"] or state["rounds"] >= int_parameter(runtime.context, "rounds", 1)
+        return "answer" if over else "plan"
 
-def _attempts(state: State, context: Context) -> list[State]:
-    return [{"query": query} for query in state["planned"]]
-
-
-def _again(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a plan's searches: another plan, or the answer."""
-    over = not state["planned"] or state["rounds"] >= int_parameter(runtime.context, "rounds", 1)
-    return "answer" if over else "plan"
+    return vote(
+        State,
+        plan,
+        attempts=lambda state, context: [{"query": query} for query in state["planned"]],
+        attempt=look_up,
+        after=[gather, answer],
+        more={"gather": (after_searches, ["plan", "answer"])},
+    )
 
 
 async def plan(state: State, runtime: Runtime[Context]) -> State:

@@ -32,6 +32,7 @@ from ragrounds.base.records import Message, Query
 from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought
+from ragrounds.graphs.shapes import searched
 from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, int_parameter, word
 
 QueryPart = Literal["text", "document"]
@@ -73,7 +74,7 @@ PROMPTS = ("query_generation/hyde", "query_generation/query2doc", "query_generat
 CANDIDATES, WORDS = 10, 512
 
 
-class Made(TypedDict, total=False):
+class GeneratedQuery(TypedDict, total=False):
     """Output for a graph that contains this graph."""
 
     query: str | None
@@ -82,7 +83,7 @@ class Made(TypedDict, total=False):
     """Texts whose vectors' mean dense retrievers search for."""
 
 
-class State(Made, total=False):
+class State(GeneratedQuery, total=False):
     candidates: list[str]
     """Ids of the passages that LameR shows."""
     document: str
@@ -93,9 +94,16 @@ class State(Made, total=False):
 
 def build() -> Graph:
     """Build the graph START → (candidates →) generate → combine (→ search) → END."""
+
+    def first(state: State, runtime: Runtime[Context]) -> str:
+        return "candidates" if way(runtime.context).name == "lamer" else "generate"
+
+    def after_combination(state: State, runtime: Runtime[Context]) -> str:
+        return "search" if int_parameter(runtime.context, "documents", 0, least=0) else END
+
     nodes = {"candidates": candidates, "generate": generate, "combine": combine, "search": search}
-    ways = {START: (_first, ["candidates", "generate"]), "combine": (_then, ["search", END])}
-    return graph_of(State, nodes, ways, output=Made)
+    ways = {START: (first, ["candidates", "generate"]), "combine": (after_combination, ["search", END])}
+    return graph_of(State, nodes, ways, output=GeneratedQuery)
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
@@ -119,18 +127,9 @@ def way(context: Context) -> Spec:
     return spec
 
 
-def _first(state: State, runtime: Runtime[Context]) -> str:
-    return "candidates" if way(runtime.context).name == "lamer" else "generate"
-
-
-def _then(state: State, runtime: Runtime[Context]) -> str:
-    return "search" if int_parameter(runtime.context, "documents", 0, least=0) else "__end__"
-
-
 async def candidates(state: State, runtime: Runtime[Context]) -> State:
     """Find the passages that LameR shows the model."""
-    passages = await runtime.context.search(Query.from_stem(runtime.context.stem), CANDIDATES)
-    return {"candidates": [passage.id for passage in passages]}
+    return {"candidates": await searched(runtime.context, CANDIDATES)}
 
 
 async def generate(state: State, runtime: Runtime[Context]) -> State:
@@ -146,7 +145,7 @@ async def generate(state: State, runtime: Runtime[Context]) -> State:
         return context.prompts.render(f"query_generation/{generation.name}", context.stem.language, **values, **extra)
 
     passages = [context.passage(id) for id in state.get("candidates", [])]
-    short = [replace(passage, text=_first_words(passage.text)) for passage in passages]
+    short = [replace(passage, text=" ".join(passage.text.split(maxsplit=WORDS)[:WORDS])) for passage in passages]
     fitting = fitted(context, short, prompt, role="querying") if short else ()
     reply = await context.ask(prompt(render_documents(fitting)), role="querying")
     return {"document": without_thought(reply.text)}
@@ -167,8 +166,3 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     query = Query(str(state.get("query")), tuple(state.get("dense", [])))
     await runtime.context.search(query, int_parameter(runtime.context, "documents", 0, least=0))
     return {}
-
-
-def _first_words(text: str) -> str:
-    words = text.split(maxsplit=WORDS)
-    return " ".join(words[:WORDS])

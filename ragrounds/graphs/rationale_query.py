@@ -17,7 +17,6 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.records import Query
 from ragrounds.graphs import crag
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, by_rank, number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter, switch
@@ -70,5 +69,4 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     context = runtime.context
     if not state["passages"]:
         context.note("nothing_found", "no passage helps; the question is answered without any")
-        return {"answer": (await context.ask(answer_prompt(context))).text}
-    return await answered(context, [context.passage(id) for id in state["passages"]])
+    return await answered(context, [context.passage(id) for id in state["passages"]] or None)

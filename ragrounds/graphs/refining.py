@@ -104,9 +104,8 @@ def _best(
     """Return the best sentences of all passages, in their passages and order."""
     placed = [(index, sentence) for index, passage in enumerate(passages) for sentence in sentences(passage.text)]
     scores = score(way, query, [sentence for _, sentence in placed], language) if placed else ()
-    order = sorted(
-        range(len(placed)), key=lambda number: -scores[number]
-    )  # equal scores keep the earlier sentence first
+    # Sorting is stable: of equal scores, the earlier sentence is first.
+    order = sorted(range(len(placed)), key=lambda number: -scores[number])
     taken = sorted(number for number in order[: int(str(way.parameters["sentences"]))] if scores[number] > 0)
     texts: dict[int, list[str]] = {}
     for number in taken:

@@ -21,7 +21,7 @@ class Samples(State, total=False):
     drawn: Annotated[list[Attempted], operator.add]
 
 
-class Drawn(TypedDict):
+class SampleUpdate(TypedDict):
     """Update of the state by a sample."""
 
     drawn: list[Attempted]
@@ -37,7 +37,7 @@ def epochs(context: Context, samples: int) -> list[Samples]:
     return [{"epoch": epoch} for epoch in range(first, first + samples)]
 
 
-async def sample(runtime: Runtime[Context], state: Samples, parameter: str, *, likely: bool = False) -> Drawn:
+async def sample(runtime: Runtime[Context], state: Samples, parameter: str, *, likely: bool = False) -> SampleUpdate:
     """Run an attempt of the agent inside."""
     return {"drawn": [await runtime.context.attempt_of(parameter, epoch=state["epoch"], likely=likely)]}
 
@@ -47,7 +47,7 @@ def attempts(state: Samples, context: Context) -> list[Samples]:
     return epochs(context, int_parameter(context, "samples", 5))
 
 
-async def draw(state: Samples, runtime: Runtime[Context]) -> Drawn:
+async def draw(state: Samples, runtime: Runtime[Context]) -> SampleUpdate:
     """Run a sample."""
     return await sample(runtime, state, "of")
 

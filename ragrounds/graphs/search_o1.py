@@ -23,11 +23,12 @@ from typing import Annotated
 from ragrounds.base.contracts import Context
 from ragrounds.base.specs import Value
 from ragrounds.graphs import reason_in_documents
-from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, render_documents
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
+from ragrounds.graphs.shapes import answered, concluded
 from ragrounds.graphs.state import Graph, Runtime, Ways, graph_of, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 
@@ -40,8 +41,8 @@ PROMPTS = (
     "search_o1/no_more_searches",
     "search_o1/searched_before",
 )
-ASK, ASKED = "<|begin_search_query|>", "<|end_search_query|>"
-TOLD, END_TOLD = "<|begin_search_result|>", "<|end_search_result|>"
+QUERY, END_QUERY = "<|begin_search_query|>", "<|end_search_query|>"
+RESULT, END_RESULT = "<|begin_search_result|>", "<|end_search_result|>"
 
 
 class State(Shared, total=False):
@@ -70,7 +71,8 @@ def build() -> Graph:
         "deny": deny,
         "answer": answer,
     }
-    again = _go_on, ["reason", "answer"]
+    # The limit of turns is checked here too, since the results of the last turn may be inserted.
+    again = lambda state, runtime: "answer" if _last_turn(state, runtime.context) else "reason", ["reason", "answer"]
     ways: Ways = {
         "reason": (_next, ["reason_in_documents", "search", "remind", "deny", "answer"]),
         "reason_in_documents": "insert",
@@ -106,14 +108,6 @@ def _last_turn(state: State, context: Context) -> bool:
     return state["turns"] >= int_parameter(context, "turns", 15)
 
 
-def _go_on(state: State, runtime: Runtime[Context]) -> str:
-    """Return the next node after an insertion.
-
-    The limit of turns is checked here too, since the results of the last turn may be inserted.
-    """
-    return "answer" if _last_turn(state, runtime.context) else "reason"
-
-
 async def reason(state: State, runtime: Runtime[Context]) -> State:
     """Continue the reasoning up to the next search, or to its end."""
     context, parts = runtime.context, state.get("parts", [])
@@ -121,15 +115,15 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
     limit = int_parameter(context, "search_limit", 10, least=0)
     prompt = context.prompts.render("search_o1/reason", stem.language, question=stem.text, limit=str(limit))
     messages, prefix = resumed(context, prompt, parts, lambda part: _part_text(context, part))
-    reply = await asked_within(context, messages, turn, prefix=prefix, stop=(ASKED,))
+    reply = await asked_within(context, messages, turn, prefix=prefix, stop=(END_QUERY,))
     if reply is None:
         return {"turns": turn, "query": None}
     as_is = word(context, "queries", "closed") == "as_is"
-    text = put_back(reply, {ASKED: ASK}, close=not as_is)
+    text = put_back(reply, {END_QUERY: QUERY}, close=not as_is)
     new: list[Part] = [{"by": "model", "text": text}]
     if as_is:
-        query = last_between(text, ASK, ASKED) or None
-        query = query if text_so_far(context, [*parts, *new]).rstrip().endswith(ASKED) else None
+        query = last_between(text, QUERY, END_QUERY) or None
+        query = query if text_so_far(context, [*parts, *new]).rstrip().endswith(END_QUERY) else None
     else:
         query = _query(context, text)
     if query is not None and turn >= int_parameter(context, "turns", 15):
@@ -142,7 +136,7 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
 
 def _shorten_reasoning(context: Context, parts: Sequence[Part]) -> str:
     cut = shortened_lines if word(context, "steps", "paragraphs") == "lines" else shortened
-    return cut(text_so_far(context, parts), (ASK, TOLD))
+    return cut(text_so_far(context, parts), (QUERY, RESULT))
 
 
 def text_so_far(context: Context, parts: Sequence[Part]) -> str:
@@ -153,13 +147,13 @@ def text_so_far(context: Context, parts: Sequence[Part]) -> str:
 def _query(context: Context, text: str) -> str | None:
     """Return the last query of a chunk, which must end the chunk."""
     body = text.rstrip()
-    if not body.endswith(ASKED):
+    if not body.endswith(END_QUERY):
         return None
-    before, opened, query = body[: -len(ASKED)].rpartition(ASK)
-    if not opened or ASKED in query:
+    before, opened, query = body[: -len(END_QUERY)].rpartition(QUERY)
+    if not opened or END_QUERY in query:
         context.note("malformed_query", "the chunk ended a query that it had not begun; the reasoning ends here")
         return None
-    if ASK in before:
+    if QUERY in before:
         context.note("extra_query", "the chunk held more than one query; the last one counts")
     return query.strip()
 
@@ -181,23 +175,22 @@ async def remind(state: State, runtime: Runtime[Context]) -> State:
     """
     context = runtime.context
     context.note("repeated_query", state.get("query") or "")
-    text = context.prompts.text("search_o1/searched_before", context.stem.language)
-    return {"parts": [_notice(text)]}
+    return {"parts": [_notice(context, "searched_before")]}
 
 
 async def deny(state: State, runtime: Runtime[Context]) -> State:
     """Insert a notice that no search is left."""
     context = runtime.context
     context.note("search_limit", f"all {len(state.get('searched', []))} searches were used: {state.get('query')}")
-    text = context.prompts.text("search_o1/no_more_searches", context.stem.language)
-    return {"parts": [_notice(text)]}
+    return {"parts": [_notice(context, "no_more_searches")]}
 
 
-def _notice(text: str) -> Part:
+def _notice(context: Context, prompt: str) -> Part:
+    text = context.prompts.text(f"search_o1/{prompt}", context.stem.language)
     return {"by": "search", "text": text, "notice": True}
 
 
-async def answer(state: State, runtime: Runtime[Context]) -> State:
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the boxed conclusion to an option. Without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
     if word(context, "boxed", "braces") == "line":
@@ -206,11 +199,8 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
         conclusion = boxed("".join(part["text"] for part in parts if part["by"] == "model"))
     if conclusion is None:
         context.note("no_answer", "the reasoning reached no boxed answer; it is generated directly instead")
-        return {"answer": (await context.ask(answer_prompt(context))).text}
-    if not context.question.options:
-        return {"answer": conclusion}
-    reply = await context.ask(conclude_prompt(context, _shorten_reasoning(context, parts), conclusion))
-    return {"answer": reply.text}
+        return await answered(context)
+    return await concluded(context, _shorten_reasoning(context, parts), conclusion)
 
 
 def _part_text(context: Context, part: Part) -> str:
@@ -223,5 +213,5 @@ def _part_text(context: Context, part: Part) -> str:
     else:
         text = part["text"]
     if part.get("notice") and word(context, "notices", "paragraphs") == "lines":
-        return f"\n{TOLD}\n{text}\n{END_TOLD}\n"
-    return f"\n\n{TOLD}{text}{END_TOLD}\n\n"
+        return f"\n{RESULT}\n{text}\n{END_RESULT}\n"
+    return f"\n\n{RESULT}{text}{END_RESULT}\n\n"

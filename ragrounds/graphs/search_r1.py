@@ -20,16 +20,15 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
-from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import boxed, written_query
-from ragrounds.graphs.state import Graph, Runtime, graph_of, int_parameter, switch, word
+from ragrounds.graphs.shapes import concluded
+from ragrounds.graphs.state import Graph, Runtime, choice, graph_of, int_parameter, switch, word
 from ragrounds.graphs.state import State as Shared
 
 
@@ -85,10 +84,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _format(context: Context) -> Format:
-    name = word(context, "format", "search_r1")
-    if name not in FORMATS:
-        raise UserError(f"Unknown format {name!r}. Known: {', '.join(FORMATS)}.")
-    return FORMATS[name]
+    return FORMATS[choice(context, "format", FORMATS)]
 
 
 async def act(state: State, runtime: Runtime[Context]) -> State:
@@ -101,7 +97,11 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=stops)
     if reply is None:
         return {"turns": turn, "action": "none", "content": ""}
-    text = put_back(reply, tags) if stops else _cut_back(reply.text, tags)
+    if stops:
+        text = put_back(reply, tags)
+    else:  # up to the first end of a search, anywhere in the text, else up to the first end of an answer
+        end = next((end for end in tags if end in reply.text), None)
+        text = reply.text[: reply.text.index(end) + len(end)] if end else reply.text
     match = _action(text, form)
     action, content = first_action(text, form)
     if match and stops and text[match.end() :].strip():
@@ -131,17 +131,10 @@ def first_action(text: str, form: Format = FORMATS["search_r1"]) -> tuple[str, s
         return "invalid", ""
     action = str(match.lastgroup)
     content = match[action]
-    if (
-        form is not FORMATS["search_r1"]
-    ):  # their programs take the text after the last opening tag, and the content of the box
+    # The programs of the other papers take the text after the last opening tag, and the content of the box.
+    if form is not FORMATS["search_r1"]:
         content = content.rpartition(form.query[0])[2] if action == "search" else boxed(content) or content
     return action, content.strip()
-
-
-def _cut_back(text: str, tags: Iterable[str]) -> str:
-    """Return the text up to the first end of a search, anywhere in it, else up to the first end of an answer."""
-    end = next((end for end in tags if end in text), None)
-    return text[: text.index(end) + len(end)] if end else text
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
@@ -160,20 +153,17 @@ async def correct(state: State, runtime: Runtime[Context]) -> State:
     return {"parts": [{"by": "search", "text": context.prompts.text("search_r1/correction", context.stem.language)}]}
 
 
-async def answer(state: State, runtime: Runtime[Context]) -> State:
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the content of the answer's tag to an option. A long answer is returned unchanged."""
     context, parts = runtime.context, state.get("parts", [])
     stated = state["content"] if state["action"] == "answer" else ""
     if not stated:
         context.note("no_answer", "its tag contains no answer")
-    if not context.question.options:
-        last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
-        return {"answer": stated or last}
+    last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
     # If the window was full, only the model's own text is used: with the observations it would not fit again.
     visible_parts = [part for part in parts if part["by"] == "model"] if state["action"] == "none" else parts
     text = whole_text(visible_parts, lambda part: _part_text(context, part))
-    reply = await context.ask(conclude_prompt(context, text or "(none)", stated or "(none)"))
-    return {"answer": reply.text}
+    return await concluded(context, text or "(none)", stated or "(none)", long=stated or last)
 
 
 def _part_text(context: Context, part: Part) -> str:

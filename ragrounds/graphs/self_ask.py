@@ -20,19 +20,19 @@ import re
 from typing import Annotated
 
 from ragrounds.base.contracts import Context
-from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.shapes import loop, read
+from ragrounds.graphs.shapes import answered, concluded, loop, read
 from ragrounds.graphs.state import Graph, Runtime, int_parameter, switch
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_ask/ask", "self_ask/conclude")
 
-ASK, TOLD, FINAL = "Follow up:", "Intermediate answer:", "So the final answer is:"
-_ASKED = re.compile(rf"{ASK}([^\n]*)\n*{TOLD}\s*\Z")
+QUESTION, ANSWER, FINAL = "Follow up:", "Intermediate answer:", "So the final answer is:"
+_FOLLOW_UP = re.compile(rf"{QUESTION}([^\n]*)\n*{ANSWER}\s*\Z")
 
 
 class State(Shared, total=False):
@@ -45,12 +45,12 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → ask ⇄ look_up, ask → answer → END."""
-    return loop(State, ask, look_up, leave=ask, over=_over, answer=answer)
 
+    def over(state: State, context: Context) -> bool:
+        # Over the limit once more: `look_up` then asks the model to conclude.
+        return not state["query"] or state.get("follow_ups", 0) > int_parameter(context, "follow_ups", 5, least=0)
 
-def _over(state: State, context: Context) -> bool:
-    # Over the limit once more: `look_up` then asks the model to conclude.
-    return not state["query"] or state.get("follow_ups", 0) > int_parameter(context, "follow_ups", 5, least=0)
+    return loop(State, ask, look_up, leave=ask, over=over, answer=answer)
 
 
 async def ask(state: State, runtime: Runtime[Context]) -> State:
@@ -58,12 +58,12 @@ async def ask(state: State, runtime: Runtime[Context]) -> State:
     context, stem, parts = runtime.context, runtime.context.stem, state.get("parts", [])
     prompt = context.prompts.render("self_ask/ask", stem.language, question=stem.text)
     messages, prefix = resumed(context, prompt, parts, lambda part: _part_text(context, part))
-    stops = (TOLD,) if switch(context, "retrieval", True) else ()
+    stops = (ANSWER,) if switch(context, "retrieval", True) else ()
     reply = await asked_within(context, messages, len(parts) + 1, prefix=prefix, stop=stops)
     if reply is None:
         return {"query": ""}
-    text = put_back(reply, {TOLD: ASK}) if stops else reply.text
-    match = _ASKED.search(text) if stops and FINAL not in text else None
+    text = put_back(reply, {ANSWER: QUESTION}) if stops else reply.text
+    match = _FOLLOW_UP.search(text) if stops and FINAL not in text else None
     if match and not match[1].strip():
         context.note("malformed_query", "an empty follow-up question; the reasoning ends here")
     return {"parts": [{"by": "model", "text": text}], "query": match[1].strip() if match else ""}
@@ -87,18 +87,15 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
     return {"parts": [part], "follow_ups": count}
 
 
-async def answer(state: State, runtime: Runtime[Context]) -> State:
+async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the final answer to an option. Without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
     model_text = whole_text([part for part in parts if part["by"] == "model"], lambda part: part["text"])
     conclusion = model_text.rpartition(FINAL)[2].strip() if FINAL in model_text else ""
     if not conclusion:
         context.note("no_answer", "the reasoning reached no final answer; it is generated directly instead")
-        return {"answer": (await context.ask(answer_prompt(context))).text}
-    if not context.question.options:
-        return {"answer": conclusion}
-    text = whole_text(parts, lambda part: _part_text(context, part))
-    return {"answer": (await context.ask(conclude_prompt(context, text, conclusion))).text}
+        return await answered(context)
+    return await concluded(context, whole_text(parts, lambda part: _part_text(context, part)), conclusion)
 
 
 def _part_text(context: Context, part: Part) -> str:

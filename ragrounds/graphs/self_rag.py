@@ -28,15 +28,14 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Query, Reply
-from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, resumed
 from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought, written_query
-from ragrounds.graphs.shapes import concluded, number, vote
-from ragrounds.graphs.state import Graph, Runtime, int_parameter, word
+from ragrounds.graphs.shapes import answered, concluded, number, vote
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_rag/decide", "self_rag/write")
@@ -49,7 +48,7 @@ _MARKS = re.compile(
 )
 _WEIGHED = {"w_rel": RELEVANT, "w_sup": SUPPORT, "w_use": USE}
 _TOP = 20
-_CHOICES = {"mode": ("asked", "tokens"), "retrieval": ("adaptive", "always", "never")}
+_MODES = ("asked", "tokens")
 
 
 class Segment(TypedDict):
@@ -70,28 +69,25 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
-    back = {"choose": (_again, ["retrieve", "answer"])}
-    return vote(State, retrieve, attempts=_attempts, attempt=write, after=[choose, answer], more=back)
 
+    def attempts(state: State, context: Context) -> list[State]:
+        return [{"passage": id, "kept": state.get("kept", [])} for id in state["passages"] or [""]]
 
-def _attempts(state: State, context: Context) -> list[State]:
-    return [{"passage": id, "kept": state.get("kept", [])} for id in state["passages"] or [""]]
+    def after_choice(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: another search if the part asks for it and parts are left, else the answer."""
+        segments = state["kept"]
+        more = segments[-1].endswith("[Retrieval]") and len(segments) < int_parameter(runtime.context, "segments", 1)
+        return "retrieve" if more else "answer"
 
-
-def _again(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a choice: another search if the part asks for it and parts are left, else the answer."""
-    segments = state["kept"]
-    more = segments[-1].endswith("[Retrieval]") and len(segments) < int_parameter(runtime.context, "segments", 1)
-    return "retrieve" if more else "answer"
+    back = {"choose": (after_choice, ["retrieve", "answer"])}
+    return vote(State, retrieve, attempts=attempts, attempt=write, after=[choose, answer], more=back)
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question and the last part. Before the first part, search only if it is needed."""
     context, segments = runtime.context, state.get("kept", [])
-    for name, choices in _CHOICES.items():
-        if (value := word(context, name, choices[0])) not in choices:
-            raise UserError(f"Unknown {name} {value!r}. Known: {', '.join(choices)}.")
-    retrieval = word(context, "retrieval", "adaptive")
+    choice(context, "mode", _MODES)  # checked before any call is paid for
+    retrieval = choice(context, "retrieval", ("adaptive", "always", "never"))
     if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needs_search(context))):
         return {"passages": []}
     query = Query(f"{context.stem.text} {written_query(context, plain(segments[-1])).text}") if segments else None
@@ -101,7 +97,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
 
 async def _needs_search(context: Context) -> bool:
     """Ask the model whether the question needs a search."""
-    if word(context, "mode", "asked") == "tokens":
+    if choice(context, "mode", _MODES) == "tokens":
         reply = await context.ask(_instruction(context), max_tokens=1, logprobs=_TOP)
     else:
         prompt = context.prompts.render("self_rag/decide", context.stem.language, question=context.stem.text)
@@ -123,7 +119,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
         return context.prompts.render("self_rag/write", context.stem.language, documents=documents, **values)
 
     passages = list(fitted(context, passages, prompt))
-    if word(context, "mode", "asked") == "tokens":
+    if choice(context, "mode", _MODES) == "tokens":
         paragraphs = "".join(
             f"[Retrieval]<paragraph>{passage.title}\n{passage.text}</paragraph>" for passage in passages
         )
@@ -171,6 +167,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the written text to an option. The answer to a long question is the written text."""
     context, parts = runtime.context, [text for segment in state["kept"] if (text := plain(segment))]
     if parts:
-        return await concluded(context, parts)
+        text = " ".join(parts)
+        return await concluded(context, text, parts[-1], long=text)
     context.note("no_answer", "nothing was written; the question is answered directly")
-    return {"answer": (await context.ask(answer_prompt(context))).text}
+    return await answered(context)

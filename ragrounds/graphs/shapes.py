@@ -115,31 +115,29 @@ async def read(
         all_values = {"question": context.stem.text, **values, "documents": documents}
         return context.prompts.render(name, context.stem.language, **all_values)
 
-    fitting = (
-        passages if role == "answering" else fitted(context, passages, prompt, role=role)
-    )  # the windows of two models may differ
+    # The window of the role's model may be smaller than that of the answering model.
+    fitting = passages if role == "answering" else fitted(context, passages, prompt, role=role)
     reply = await context.ask(prompt(render_documents_for(context, fitting, prompt)), role=role)
     return without_thought(reply.text)
 
 
-async def answered(context: Context, documents: Sequence[Passage] | str) -> State:
-    """Ask for the answer, with the options shown: from passages, or from a text in their place."""
+async def answered(context: Context, documents: Sequence[Passage] | str | None = None) -> State:
+    """Ask for the answer, with the options shown: from passages, from a text in their place, or from neither."""
     if isinstance(documents, str):
         documents = ending(context, documents or "(none)", context.room(answer_prompt(context, "")))
-    else:
+    elif documents is not None:
         documents = render_documents_for(context, documents, lambda documents: answer_prompt(context, documents))
     return {"answer": (await context.ask(answer_prompt(context, documents))).text}
 
 
-async def concluded(context: Context, parts: Sequence[str]) -> State:
-    """Map an answer that was written in parts without sight of the options to an option.
+async def concluded(context: Context, reasoning: str, conclusion: str, *, long: str | None = None) -> State:
+    """Map a conclusion that was reached without sight of the options to one of them.
 
-    The answer to a long question is the parts themselves.
+    The answer to a long question is `long`, by default the conclusion itself.
     """
-    text = " ".join(parts)
     if not context.question.options:
-        return {"answer": text}
-    return {"answer": (await context.ask(conclude_prompt(context, text, parts[-1]))).text}
+        return {"answer": conclusion if long is None else long}
+    return {"answer": (await context.ask(conclude_prompt(context, reasoning, conclusion))).text}
 
 
 def by_rank(rankings: Sequence[Sequence[str]], limit: int) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
-from ragrounds.base.errors import UserError
+from ragrounds.base.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
@@ -104,3 +104,15 @@ def switch(context: Context, name: str, default: bool) -> bool:
 def word(context: Context, name: str, default: str) -> str:
     """Return a parameter that is a word, or a spec as its text."""
     return str(context.parameters.get(name, default))
+
+
+def choice(context: Context, name: str, known: Collection[str]) -> str:
+    """Return a parameter that is one of some words, by default the first of them.
+
+    Raises:
+        UserError: it is another word.
+    """
+    value = word(context, name, next(iter(known)))
+    if value not in known:
+        raise UserError(f"Unknown {name} {value!r}.{nearest(value, known)} Known: {', '.join(known)}.")
+    return value

@@ -21,10 +21,10 @@ from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message
-from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
+from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import ending, folded, without_thought
-from ragrounds.graphs.shapes import answered, read, read_object, searched, vote
+from ragrounds.graphs.shapes import answered, concluded, read, read_object, searched, vote
 from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
@@ -49,11 +49,11 @@ class State(Shared, total=False):
 
 def build() -> Graph:
     """Build the graph START → search → propose → summarise, for each candidate → rank → answer → END."""
-    return vote(State, search, propose, attempts=_attempts, attempt=summarise, after=[rank, answer])
 
+    def attempts(state: State, context: Context) -> list[State]:
+        return [{"passages": state["passages"], "candidate": candidate} for candidate in state["candidates"]]
 
-def _attempts(state: State, context: Context) -> list[State]:
-    return [{"passages": state["passages"], "candidate": candidate} for candidate in state["candidates"]]
+    return vote(State, search, propose, attempts=attempts, attempt=summarise, after=[rank, answer])
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
@@ -112,10 +112,6 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Return the winner, or map it to an option."""
     context = runtime.context
     if state["best"] < 0:
-        passages = [context.passage(id) for id in state["passages"]]
-        return await answered(context, passages)
+        return await answered(context, [context.passage(id) for id in state["passages"]])
     winner = state["backed"][state["best"]]
-    if not context.question.options:
-        return {"answer": winner["candidate"]}
-    prompt = conclude_prompt(context, winner["summary"] or "(none)", winner["candidate"])
-    return {"answer": (await context.ask(prompt)).text}
+    return await concluded(context, winner["summary"] or "(none)", winner["candidate"])

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
 from typing import Annotated
 
 from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context, Tool
-from ragrounds.base.records import Message, Passage, ToolCall
+from ragrounds.base.records import Message, ToolCall
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
 from ragrounds.graphs.continuation import asked_within
@@ -76,14 +75,14 @@ class State(Shared, total=False):
 def build() -> Graph:
     """Build the graph START → think ⇄ search, think → answer → END."""
     nodes = {"think": think, "search": search, "answer": answer}
-    return graph_of(State, nodes, {"think": (_next, ["search", "answer"]), "search": "think"})
 
+    def after_turn(state: State, runtime: Runtime[Context]) -> str:
+        """Return the next node: the calls that the turn requested, or the answer."""
+        if state.get("full") or not state["conversation"][-1].get("wishes"):
+            return "answer"
+        return "answer" if state["turns"] >= int_parameter(runtime.context, "turns", 10) else "search"
 
-def _next(state: State, runtime: Runtime[Context]) -> str:
-    """Return the node after a turn: the calls that it requested, or the answer."""
-    if state.get("full") or not state["conversation"][-1].get("wishes"):
-        return "answer"
-    return "answer" if state["turns"] >= int_parameter(runtime.context, "turns", 10) else "search"
+    return graph_of(State, nodes, {"think": (after_turn, ["search", "answer"]), "search": "think"})
 
 
 async def think(state: State, runtime: Runtime[Context]) -> State:
@@ -194,10 +193,8 @@ def _result(context: Context, turn: Turn) -> str:
         return turn["notice"]
     passages = [context.passage(id) for id in turn["passages"]]
     excerpts = beginnings(passages, int_parameter(context, "document_characters", 3000, least=0))
-    return _with_ids(excerpts) if context.tools else render_documents(excerpts)
-
-
-def _with_ids(passages: Sequence[Passage]) -> str:
-    """Return passages with the ids, or addresses, by which `read` and `fetch` can request more of them."""
-    rows = [f"[{passage.id}]{f' {passage.title}' if passage.title else ''}\n{passage.text}" for passage in passages]
+    if not context.tools:
+        return render_documents(excerpts)
+    # With the ids, or addresses, by which `read` and `fetch` can request more of them.
+    rows = [f"[{passage.id}]{f' {passage.title}' if passage.title else ''}\n{passage.text}" for passage in excerpts]
     return "\n\n".join(rows) or "(none found)"

@@ -16,7 +16,7 @@ from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import answer_text
 from ragrounds.graphs.shapes import answered
-from ragrounds.graphs.state import START, Graph, Runtime, graph_of, int_parameter, word
+from ragrounds.graphs.state import START, Graph, Runtime, graph_of, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
@@ -31,16 +31,16 @@ class State(Shared, total=False):
 def build() -> Graph:
     """Build the graph START → (query_generation →) retrieve → answer → END."""
     nodes = {"query_generation": query_generation.build().compile(), "retrieve": retrieve, "answer": answer}
-    return graph_of(State, nodes, {START: (_first, ["query_generation", "retrieve"])})
+
+    def first(state: State, runtime: Runtime[Context]) -> str:
+        return "query_generation" if nests(runtime.context.parameters) else "retrieve"
+
+    return graph_of(State, nodes, {START: (first, ["query_generation", "retrieve"])})
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
     """Return True if another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
     return parameters.get("query_generation", "none") != "none"
-
-
-def _first(state: State, runtime: Runtime[Context]) -> str:
-    return "retrieve" if word(runtime.context, "query_generation", "none") == "none" else "query_generation"
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:

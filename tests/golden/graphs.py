@@ -18,7 +18,7 @@ from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.continuation import Part
 from ragrounds.graphs.documents import render_documents
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between
-from ragrounds.graphs.search_o1 import ASK, ASKED, text_so_far
+from ragrounds.graphs.search_o1 import END_QUERY, QUERY, text_so_far
 from ragrounds.graphs.search_r1 import first_action
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
@@ -242,7 +242,7 @@ def _o1_boxed(case: Case, line: bool) -> bool:
 
 def _o1_information(case: Case, agent: str) -> bool:
     """The reader's text, by the graph that reads documents."""
-    chunks = [f"{ASK}q{ASKED}", "done"]
+    chunks = [f"{QUERY}q{END_QUERY}", "done"]
     strategy = Strategy(
         agent, _LONG, lambda request: chunks.pop(0) if chunks else "", _one_page, lambda request: case["text"]
     )
@@ -254,10 +254,10 @@ def _o1_information(case: Case, agent: str) -> bool:
 def _o1_between(case: Case, agent: str) -> bool:
     """The query of a chunk: ours takes one only where the chunk ends with it, so that is added."""
     strategy = Strategy(agent, _LONG, lambda request: case["text"], _one_page, lambda request: "")
-    if case["text"].rstrip().endswith(ASKED):
+    if case["text"].rstrip().endswith(END_QUERY):
         found = strategy.run()["query"]
         return found == (case["result"] or None)
-    return last_between(case["text"], ASK, ASKED) == case["result"]
+    return last_between(case["text"], QUERY, END_QUERY) == case["result"]
 
 
 def _one_page(query: str, k: int) -> list[Passage]:

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import open_agent
 from ragrounds.base.records import Called, Reply, ToolCall, Usage
 from ragrounds.evals.trace.traces import steps
-from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
+from ragrounds.graphs.search_o1 import END_QUERY, END_RESULT, QUERY, RESULT
 from tests.graphs.playing import CHOICE, LONG, play
 
 PIECES = [
-    ASK, ASKED, TOLD, END_TOLD, "<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>",
+    QUERY, END_QUERY, RESULT, END_RESULT, "<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>",
     "<information>", r"\boxed{", "}", "{", "[", "]", '"queries": ', '["a", "b"]', "Final information:", "**Final",
     "query", "A", "\n\n", " ", "1. What?\n", "\x00", "$question", "…", "答案",
     '{"queries": ["\\ud83d"]}', "{'answer_choice': 'A'}",
@@ -38,7 +38,7 @@ REPLIES = st.builds(
     Reply,
     text=TEXTS,
     finish=st.sampled_from(["stop", "length", "tool_calls"]),
-    stopped_at=st.sampled_from(["", ASKED, "</search>", "</answer>", "<|end_of_query|>", "other"]),
+    stopped_at=st.sampled_from(["", END_QUERY, "</search>", "</answer>", "<|end_of_query|>", "other"]),
     calls=CALLS,
 )
 EXAMPLES = settings().max_examples // 6
@@ -85,7 +85,7 @@ async def test_caps_end_any_strategy_with_what_it_had(agent, cap, reason):
     def script(request):
         if request.tools:
             return Reply(text="look", calls=(ToolCall("1", "search", '{"query": "a"}'),))
-        return f'<search>a</search> {{"queries": ["a"]}} {ASK}a{ASKED}'
+        return f'<search>a</search> {{"queries": ["a"]}} {QUERY}a{END_QUERY}'
 
     limit = f"limits.{cap}"
     played = await play(f"{agent}[{limit}]", _counted(script))

@@ -150,6 +150,12 @@ def test_a_published_reply_without_a_letter_of_the_question_states_none(reply):
     assert stated_letter(reply, CHOICE.options) == ""
 
 
+@pytest.mark.parametrize(("letters", "stated"), [("AB", "b"), ("AB", "B"), ("Ab", "b")])
+def test_the_letter_of_a_published_reply_is_an_option_s_whatever_its_case(letters, stated):
+    letter = stated_letter(f'{{"answer": "{stated}"}}', dict.fromkeys(letters, "text"))
+    assert letter == letters[1]
+
+
 async def test_the_authors_loop_may_return_its_own_instructions_and_the_default_never_does():
     played = await play(PUBLISHED, lambda request: "## Queries\n")
     assert played.attempt.text.startswith("You help to answer questions about medicine.")

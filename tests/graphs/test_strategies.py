@@ -448,6 +448,20 @@ async def test_flare_tells_a_model_to_search_where_probabilities_are_refused(ref
     assert played.notes == ["no_logprobs"]
 
 
+@pytest.mark.parametrize("queries", ["mask", "questions", "sentence"])
+async def test_flare_searches_for_every_sentence_at_a_theta_above_1_even_without_tokens(queries):
+    script = [Reply(text="Heparin.", logprobs=()), "Heparin.", ANSWER]
+    played = await play(f"flare[queries={queries},theta=1.1]", script)
+    assert (played.attempt.status, played.attempt.text) == ("completed", ANSWER)
+    assert played.shelf.queries == [STEM, "Heparin."]
+
+
+async def test_an_expert_of_mdagents_is_addressed_by_its_number_not_by_true():
+    experts = ["moderate", said(experts=["a", "b"]), "x", "y", "report"]
+    played = await play("mdagents[turns=1]", [*experts, "{}", said(to=[True, 3], message="No."), ANSWER])
+    assert played.nodes == ["assess", "recruit", "opine", "summarise", "talk", "answer"], "nobody was addressed"
+
+
 async def test_flare_does_not_hide_another_fault():
     played = await play("flare", [])
     assert (played.attempt.status, played.notes) == ("failed", [])

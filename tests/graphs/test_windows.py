@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.base.records import Reply, ToolCall
-from ragrounds.graphs.search_o1 import ASK, ASKED
+from ragrounds.graphs.search_o1 import END_QUERY, QUERY
 from ragrounds.models.faults import CallFailed
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play, text_of
 
@@ -16,9 +16,9 @@ def script(request):
         raise CallFailed("context_too_long", "this model's maximum context length is 6000 characters")
     if "zq" in text:
         return ANSWER
-    number = text.count("</search>") + text.count(ASKED) + len(request.messages)
+    number = text.count("</search>") + text.count(END_QUERY) + len(request.messages)
     calls = (ToolCall("1", "search", f'{{"query": "q{number}"}}'),) if request.tools else ()
-    return Reply(text=f"Hm. <search>q{number}</search> {ASK}q{number}{ASKED}", calls=calls)
+    return Reply(text=f"Hm. <search>q{number}</search> {QUERY}q{number}{END_QUERY}", calls=calls)
 
 
 @pytest.mark.parametrize(
