@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -107,11 +108,11 @@ class Analysis(Generic[R]):
         return AnalysisResult(name=self.name, table=table, record=record, picture=picture)
 
 
-def _lacks(candidate: Analysis[AnalysisRecord]) -> str:
-    return fields_amiss(candidate, texts=("summary", "needs"), functions=("measure", "table", "picture"))
-
-
-ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(hooks.ANALYSIS, Analysis, _lacks)
+ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(
+    hooks.ANALYSIS,
+    Analysis,
+    partial(fields_amiss, texts=("summary", "needs"), functions=("measure", "table", "picture")),
+)
 """Analyses that ship with the package, that installed packages add, and that users name by import path."""
 
 

@@ -135,9 +135,9 @@ def confidences(store: Store, run: ScoredRun, kind: str = "") -> tuple[str, dict
             candidates = _probability(store, answered)
         else:
             candidates = {key: stated(attempt.text) for key, (attempt, _) in answered.items()}
-        found_confidences = {key: sure for key, sure in candidates.items() if sure is not None}
-        if kind or 2 * len(found_confidences) > len(scores):
-            return source, found_confidences
+        known = {key: sure for key, sure in candidates.items() if sure is not None}
+        if kind or 2 * len(known) > len(scores):
+            return source, known
     return "", {}
 
 
@@ -169,10 +169,11 @@ def _probability(store: Store, answered: Answered) -> dict[AttemptKey, float | N
         key: call for key, (attempt, _) in answered.items() for call in calls(attempt.events) if call.kind == "model"
     }
     replies = [traced_call.reply for traced_call in traced_calls(store, list(last_calls.values()), brief=True)]
-    with_logprobs = [
-        (key, reply.logprobs) for key, reply in zip(last_calls, replies, strict=True) if reply and reply.logprobs
-    ]
-    return {key: answer_probability(tokens, answered[key][1].prediction) for key, tokens in with_logprobs}
+    return {
+        key: answer_probability(reply.logprobs, answered[key][1].prediction)
+        for key, reply in zip(last_calls, replies, strict=True)
+        if reply and reply.logprobs
+    }
 
 
 def answer_probability(tokens: Sequence[TokenLogprob], option: str) -> float | None:
@@ -248,9 +249,8 @@ def errors(sure: Floats, right: Floats, names: Sequence[str], seed: int = 0) -> 
     _, cluster = np.unique(np.array(names), return_inverse=True)
     sizes = np.bincount(cluster).astype(np.float64)
     n, value = len(sure), float(areas(np.ones((1, len(sure))))[0])
-    ece, aurc = (
-        Figure(value=error_value, n=n, missing=0) for error_value in (float(np.abs(bin_sums).sum()) / n, value)
-    )
+    ece = Figure(value=float(np.abs(bin_sums).sum()) / n, n=n, missing=0)
+    aurc = Figure(value=value, n=n, missing=0)
     if not bootstrap_holds([np.column_stack([np.bincount(cluster, right), sizes])]):
         return ece, aurc
     generator, probabilities, draws = np.random.default_rng(seed), np.full(len(sizes), 1 / len(sizes)), []
@@ -335,15 +335,11 @@ def _with_confidence(store: Store, runs: Sequence[Run], options: AnalysisOptions
 
 
 def _note(calibrations: tuple[Calibration, ...], remark: str) -> str:
-    words = [
-        f"{name.capitalize()}: {SOURCES[name]}."
-        for name in SOURCES
-        if any(calibration.source == name for calibration in calibrations)
-    ]
-    left_out = sum(calibration.left_out for calibration in calibrations)
-    return " ".join(
-        [*words, remark, *([f"Left out: {left_out:,} answers without a confidence or a score."] if left_out else [])]
-    )
+    used = {calibration.source for calibration in calibrations}
+    sentences = [f"{name.capitalize()}: {meaning}." for name, meaning in SOURCES.items() if name in used] + [remark]
+    if left_out := sum(calibration.left_out for calibration in calibrations):
+        sentences.append(f"Left out: {left_out:,} answers without a confidence or a score.")
+    return " ".join(sentences)
 
 
 def _table(calibrations: tuple[Calibration, ...], options: AnalysisOptions) -> AnalysisTable:

@@ -19,7 +19,6 @@ from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
-from ragrounds.evals.store.store import Store
 
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 
@@ -152,19 +151,13 @@ def _picture(curves: Curves, options: AnalysisOptions) -> Picture:
     )
 
 
-def _by_parameter(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Curves:
-    return against_parameter(scored_runs(store, runs, options.scorer), options.parameter, options.seed)
-
-
-def _by_size(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Curves:
-    return against_size(scored_runs(store, runs, options.scorer), options.sizes, options.seed)
-
-
 PASSAGES = Analysis(
     name="passages",
     summary="accuracy against the number of passages (MIRAGE Fig. 3, MRAG Fig. 3)",
     needs="scores of runs that differ in a parameter of the agent",
-    measure=_by_parameter,
+    measure=lambda store, runs, options: against_parameter(
+        scored_runs(store, runs, options.scorer), options.parameter, options.seed
+    ),
     table=_table,
     picture=_picture,
 )
@@ -172,7 +165,9 @@ SIZE = Analysis(
     name="size",
     summary="accuracy against model size (MRAG Fig. 4)",
     needs="scores of runs whose models differ in size",
-    measure=_by_size,
+    measure=lambda store, runs, options: against_size(
+        scored_runs(store, runs, options.scorer), options.sizes, options.seed
+    ),
     table=_table,
     picture=_picture,
 )

@@ -7,14 +7,12 @@ from statistics import fmean, stdev
 
 from msgspec import Struct
 
-from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.scorers import described, figure_word
-from ragrounds.evals.store.store import Store
 
 _TITLE = "Mean and spread over epochs"
 
@@ -59,10 +57,6 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
     )
 
 
-def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Epochs, ...]:
-    return over_epochs(scored_runs(store, runs, options.scorer))
-
-
 def _table(records: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
@@ -72,22 +66,24 @@ def _table(records: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTab
 
 
 def _picture(records: tuple[Epochs, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(_bar(record) for record in records)
-    return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True, spread="mean ± sd")
-
-
-def _bar(record: Epochs) -> Mark:
-    low, high = (
-        (None, None) if record.sd is None else (max(0.0, record.mean - record.sd), min(1.0, record.mean + record.sd))
+    marks = tuple(
+        Mark(
+            name=record.name,
+            value=record.mean,
+            low=None if record.sd is None else max(0.0, record.mean - record.sd),
+            high=None if record.sd is None else min(1.0, record.mean + record.sd),
+            note=f"n = {len(record.values):,}",
+        )
+        for record in records
     )
-    return Mark(name=record.name, value=record.mean, low=low, high=high, note=f"n = {len(record.values):,}")
+    return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True, spread="mean ± sd")
 
 
 EPOCHS = Analysis(
     name="epochs",
     summary="mean and sd over epochs (MRAG)",
     needs="scores of runs of several epochs, or of equal runs",
-    measure=_measure,
+    measure=lambda store, runs, options: over_epochs(scored_runs(store, runs, options.scorer)),
     table=_table,
     picture=_picture,
 )

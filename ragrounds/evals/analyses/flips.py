@@ -39,11 +39,11 @@ class Flips(Struct, frozen=True, kw_only=True):
         return self.wrong_right - self.right_wrong
 
 
-def first_answer(attempt: Attempt, key: str = "first") -> str | None:
-    """Return the first text that a node wrote to the state under `key`; ``None`` if no node has."""
+def first_answer(attempt: Attempt) -> str | None:
+    """Return the first text that a node wrote to the state's key ``first``; ``None`` if no node has."""
     for event in attempt.events:
-        if isinstance(event, Left) and isinstance(event.changes.get(key), str):
-            return str(event.changes[key])
+        if isinstance(event, Left) and isinstance(answer := event.changes.get("first"), str):
+            return answer
     return None
 
 
@@ -61,16 +61,12 @@ class RefinedAnswer(Struct, frozen=True):
 
 
 def refinements(
-    attempts: Iterable[Attempt],
-    questions: Mapping[str, Question],
-    golds: Mapping[str, Gold],
-    scorer: ScorerRecord,
-    key: str = "first",
+    attempts: Iterable[Attempt], questions: Mapping[str, Question], golds: Mapping[str, Gold], scorer: ScorerRecord
 ) -> Iterator[RefinedAnswer]:
     """Yield the first and last answer of every attempt, scored."""
     for attempt in attempts:
         question, gold = questions[attempt.question_id], golds[attempt.question_id]
-        first = first_answer(attempt, key)
+        first = first_answer(attempt)
         before = None if first is None else scorer.score(replace(attempt, text=first), question, gold)
         yield RefinedAnswer(question, before, scorer.score(attempt, question, gold))
 
@@ -102,13 +98,11 @@ class RunFlips(Struct, frozen=True, kw_only=True):
     high: float | None
 
 
-def refinement(
-    store: Store, run: Run, scorer: ScorerRecord, fits: Mapping[str, Question], key: str = "first", seed: int = 0
-) -> RunFlips:
+def refinement(store: Store, run: Run, scorer: ScorerRecord, fits: Mapping[str, Question], seed: int = 0) -> RunFlips:
     """Count the changes of first answers to the questions that the scorer fits, with intervals."""
     _, golds = store.questions(run)
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fits)
-    answers = list(refinements(attempts, fits, golds, scorer, key))
+    answers = list(refinements(attempts, fits, golds, scorer))
     scored = [
         (answer.question, answer.before.value == 1.0, answer.after.value == 1.0)
         for answer in answers

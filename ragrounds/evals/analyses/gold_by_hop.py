@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
+from ragrounds.evals.analyses.run_data import mean_figure
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hop_reading import GoldHop, gold_hops, may_have_searched
 from ragrounds.evals.trace.summaries import Pages
@@ -59,11 +59,7 @@ def gold_by_hop(
         last_search = last if number == bar_count else number
         values = [float(hop.hop is not None and hop.hop <= last_search) for hop in known_hops.values()]
         cluster_names = [clusters.get(question, question) for question, _ in known_hops]
-        estimate = stratified_mean(values, clusters=cluster_names, seed=seed)
-        figure = Figure(
-            value=estimate.value, n=estimate.n, missing=0, error=None, low=estimate.low, high=estimate.high, best=None
-        )
-        shares.append(figure)
+        shares.append(mean_figure(values, cluster_names, seed))
     without_search = sum(not hop.searches for hop in known_hops.values())
     unknown = len(hops) - len(known_hops)
     return GoldByHop(
@@ -71,21 +67,21 @@ def gold_by_hop(
     )
 
 
-def gold_by_hop_picture(groups: Sequence[GoldByHop], title: str = "Attempts that had found gold, by search") -> Picture:
+def gold_by_hop_picture(groups: Sequence[GoldByHop]) -> Picture:
     """Return the shares as bars, one group for each run."""
     marks = [
         replace(
-            figure_mark(_bar_name(number, len(record.shares)), figure, record.run),
+            figure_mark(
+                f"by search {number}" + (" or later" if number == len(record.shares) == LONGEST else ""),
+                figure,
+                record.run,
+            ),
             note=f"n = {record.attempts:,}" * (number == 1),
         )
         for record in groups
         for number, figure in enumerate(record.shares, 1)
     ]
-    return Picture(title=title, marks=tuple(marks), bars=True)
-
-
-def _bar_name(number: int, bar_count: int) -> str:
-    return f"by search {number}" + (" or later" if number == bar_count == LONGEST else "")
+    return Picture(title="Attempts that had found gold, by search", marks=tuple(marks), bars=True)
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GoldByHop, ...]:

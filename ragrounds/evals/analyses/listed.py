@@ -127,11 +127,8 @@ def _load_evidence(store: Store, run: Run, listed: Listed, scorer: str) -> list[
         entries = {
             passage.id: entry for passage in passages if (entry := _listed(passage, listed, question.id)) is not None
         }
-        shown_ids = (
-            _passages_in_prompt(store, attempt, [passage for passage in passages if passage.id in entries])
-            if entries
-            else set[str]()
-        )
+        listed_passages = [passage for passage in passages if passage.id in entries]
+        shown_ids = _passages_in_prompt(store, attempt, listed_passages) if entries else set[str]()
         right = values.get((question.id, attempt.epoch), 0.0)
         in_prompt = dict(entries[id] for id in shown_ids)
         evidence.append(_Evidence(question, f"{question.id}#{attempt.epoch}", right, dict(entries.values()), in_prompt))
@@ -197,11 +194,6 @@ def _table(records: tuple[ListedEvidence, ...], options: AnalysisOptions) -> Ana
     return AnalysisTable(title=title, columns=(*columns, *(name for name, _ in figures)), rows=rows, note=note)
 
 
-def _picture(records: tuple[ListedEvidence, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(record.label or "in the last prompt", record.shown, record.run) for record in records)
-    return Picture(title="Answers that used listed documents", marks=marks, bars=True)
-
-
 _MOST_LABELS = 20
 """Largest number of labels of a list: each is a row."""
 LISTED = Analysis(
@@ -210,5 +202,9 @@ LISTED = Analysis(
     needs="attempts that searched, and a list of document ids",
     measure=_measure,
     table=_table,
-    picture=_picture,
+    picture=lambda records, options: Picture(
+        title="Answers that used listed documents",
+        marks=tuple(figure_mark(record.label or "in the last prompt", record.shown, record.run) for record in records),
+        bars=True,
+    ),
 )

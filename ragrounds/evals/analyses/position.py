@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
-from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
-from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import FoundPassages
 
 EDGES = (1, 2, 3, 5, 9, 17, 33)
@@ -43,7 +42,8 @@ def by_position(
     run: ScoredRun, searches: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
 ) -> Positions:
     """Return the accuracy in bins of the gold passage's rank; `searches` is each question's first search."""
-    names = [*(_name(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
+    names = [str(start) if end == start + 1 else f"{start}–{end - 1}" for start, end in pairwise(edges)]
+    names += [f"{edges[-1]} and more", NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
     for question, rank in gold_ranks(run, searches).items():
         bin_index = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
@@ -58,19 +58,6 @@ def by_position(
             if ids
         ),
         without_gold=len(run.questions) - counted,
-    )
-
-
-def _name(start: int, end: int) -> str:
-    if not end:
-        return f"{start} and more"
-    return str(start) if end == start + 1 else f"{start}–{end - 1}"
-
-
-def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Positions, ...]:
-    return tuple(
-        by_position(run, first_searches(store, run), seed=options.seed)
-        for run in scored_runs(store, runs, options.scorer)
     )
 
 
@@ -91,22 +78,25 @@ def _table(records: tuple[Positions, ...], options: AnalysisOptions) -> Analysis
 
 def _picture(records: tuple[Positions, ...], options: AnalysisOptions) -> Picture:
     marks = tuple(
-        figure_mark(_rank(position_bin.ranks), position_bin.figure, record.run)
+        figure_mark(
+            NOT_FOUND if position_bin.ranks == NOT_FOUND else f"rank {position_bin.ranks}",
+            position_bin.figure,
+            record.run,
+        )
         for record in records
         for position_bin in record.bins
     )
     return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True)
 
 
-def _rank(ranks: str) -> str:
-    return ranks if ranks == NOT_FOUND else f"rank {ranks}"
-
-
 POSITION = Analysis(
     name="position",
     summary="accuracy by the gold passage's position (MIRAGE Fig. 4)",
     needs="scores, recorded searches, and questions that name gold documents",
-    measure=_measure,
+    measure=lambda store, runs, options: tuple(
+        by_position(run, first_searches(store, run), seed=options.seed)
+        for run in scored_runs(store, runs, options.scorer)
+    ),
     table=_table,
     picture=_picture,
 )

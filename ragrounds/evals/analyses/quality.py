@@ -16,7 +16,7 @@ from statistics import StatisticsError, correlation
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Gold, Passage, Question, Run
+from ragrounds.base.records import Gold, Passage, Question
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs, searches
@@ -73,7 +73,9 @@ def against_ndcg(
     runs_by_system: dict[str, list[tuple[ScoredRun, Mapping[str, FoundPassages]]]] = {}
     for run, search_by_question in runs:
         points.append(_point(run.run.id, [(run, search_by_question)], k, seed))
-        runs_by_system.setdefault(_system_name(run.run), []).append((run, search_by_question))
+        models = run.run.identity.get("models")
+        model_names = [str(model) for model in models.values()] if isinstance(models, Mapping) else []
+        runs_by_system.setdefault(", ".join([run.run.agent, *model_names]), []).append((run, search_by_question))
     for name, group in runs_by_system.items():
         if len({run.run.identity.get("benchmark") for run, _ in group}) == len(group):  # not one set twice
             systems.append(_point(name, group, k, seed))
@@ -91,12 +93,6 @@ def against_ndcg(
 
 
 _WRITING = "query_generation"
-
-
-def _system_name(run: Run) -> str:
-    models = run.identity.get("models")
-    model_names = ", ".join(str(model) for model in models.values()) if isinstance(models, Mapping) else ""
-    return f"{run.agent}, {model_names}" if model_names else run.agent
 
 
 def _point(name: str, group: Sequence[tuple[ScoredRun, Mapping[str, FoundPassages]]], k: int, seed: int) -> RunQuality:
@@ -161,11 +157,6 @@ def _pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
         return None
 
 
-def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Qualities:
-    scored = scored_runs(store, runs, options.scorer)
-    return against_ndcg([(run, driven_searches(store, run)) for run in scored], options.k, options.seed)
-
-
 def _table(qualities: Qualities, options: AnalysisOptions) -> AnalysisTable:
     answer_kind = "intermediate answers" if qualities.intermediate else "answers"
     unit = "systems" if qualities.systems else "runs"
@@ -195,7 +186,11 @@ QUALITY = Analysis(
     name="quality",
     summary="accuracy of answers, or of the texts that searches are made with, against nDCG (R2MED Fig. 5)",
     needs="scores, recorded searches, and questions that name gold documents",
-    measure=_measure,
+    measure=lambda store, runs, options: against_ndcg(
+        [(run, driven_searches(store, run)) for run in scored_runs(store, runs, options.scorer)],
+        options.k,
+        options.seed,
+    ),
     table=_table,
     picture=_picture,
 )

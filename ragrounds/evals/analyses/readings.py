@@ -93,14 +93,9 @@ def _score_by_robust(store: Store, run: Run) -> list[Score]:
 def _table(readings: tuple[RunReadings, ...], options: AnalysisOptions) -> AnalysisTable:
     rows = [
         (
-            *(
-                run.run,
-                answer.question_id,
-                answer.epoch,
-                answer.right,
-                answer.read or "-",
-                answer.careful or f"- ({answer.reason})",
-            ),
+            *(run.run, answer.question_id, answer.epoch, answer.right),
+            answer.read or "-",
+            answer.careful or f"- ({answer.reason})",
             " ".join(answer.text[-4 * _END :].split())[-_END:],
         )
         for run in readings
@@ -109,10 +104,11 @@ def _table(readings: tuple[RunReadings, ...], options: AnalysisOptions) -> Analy
     verb_phrase = "are not read" if options.scorer == CAREFUL else "are read differently"
     counts = "; ".join(f"{run.run}: {len(run.apart):,} of {run.answers:,} answers {verb_phrase}" for run in readings)
     remark = f" The first {_MOST_ROWS} of {len(rows):,} are shown; --json has all." if len(rows) > _MOST_ROWS else ""
+    title = f"Answers that {options.scorer} and {CAREFUL} read differently"
+    if options.scorer == CAREFUL:
+        title = f"Answers that {CAREFUL} does not read"
     return AnalysisTable(
-        title=f"Answers that {CAREFUL} does not read"
-        if options.scorer == CAREFUL
-        else f"Answers that {options.scorer} and {CAREFUL} read differently",
+        title=title,
         columns=("run", "question", "epoch", "right", options.scorer, f"{CAREFUL} reads", "end of the answer"),
         rows=tuple(rows[:_MOST_ROWS]),
         note=f"{counts}.{remark} `ragrounds show RUN QUESTION` has the whole answer.",

@@ -57,9 +57,8 @@ def rubric_parts(run: ScoredRun, seed: int = 0) -> tuple[RubricPart, ...]:
     parts: dict[str, dict[str, list[float | None]]] = {}
     for score in run.scores:
         value_by_tag = part_scores(score, tags.get(score.question_id, ()))
-        for part, value in (
-            {"all": None} | value_by_tag | {"all": score.value}
-        ).items():  # `all` is always the total, even if a tag has this name
+        # `all` is always the total, even if a tag has this name, and always the first.
+        for part, value in ({"all": None} | value_by_tag | {"all": score.value}).items():
             parts.setdefault(part, {}).setdefault(score.question_id, []).append(value)
     epochs, scorer, all_parts = run.run.epochs, described(run.scorer), []
     for part, values_by_question in parts.items():
@@ -85,21 +84,18 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     return tuple(part for run in scored_runs(store, runs, options.scorer) for part in rubric_parts(run, options.seed))
 
 
-def _table(parts: tuple[RubricPart, ...], options: AnalysisOptions) -> AnalysisTable:
-    rows = tuple((part.run, part.part, part.figure, part.figure.n) for part in parts)
-    return AnalysisTable(title=_TITLE, columns=("run", "part", options.scorer, "questions"), rows=rows)
-
-
-def _picture(parts: tuple[RubricPart, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(part.part, part.figure, group=part.run) for part in parts)
-    return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks)
-
-
 ANALYSIS = Analysis(
     name="rubric",
     summary="a rubric's score by theme, axis and other tags, and the worst of k answers (HealthBench)",
     needs="scores by a rubric; epochs for the worst of k",
     measure=_measure,
-    table=_table,
-    picture=_picture,
+    table=lambda parts, options: AnalysisTable(
+        title=_TITLE,
+        columns=("run", "part", options.scorer, "questions"),
+        rows=tuple((part.run, part.part, part.figure, part.figure.n) for part in parts),
+    ),
+    picture=lambda parts, options: Picture(
+        title=f"{_TITLE} ({options.scorer})",
+        marks=tuple(figure_mark(part.part, part.figure, group=part.run) for part in parts),
+    ),
 )

@@ -125,12 +125,8 @@ def first_found(
     searches: Mapping[AttemptKey, tuple[FoundPassages, ...]], questions: Iterable[Question]
 ) -> dict[str, FoundPassages]:
     """Return the first search of each question's first epoch. Questions that were never searched for are left out."""
-    firsts: dict[str, FoundPassages] = {}
-    for question in questions:
-        question_searches = searches.get((question.id, 0), ())
-        if question_searches:
-            firsts[question.id] = question_searches[0]
-    return firsts
+    by_question = {question.id: searches.get((question.id, 0), ()) for question in questions}
+    return {id: question_searches[0] for id, question_searches in by_question.items() if question_searches}
 
 
 def first_searches(store: Store, run: ScoredRun) -> dict[str, FoundPassages]:
@@ -161,20 +157,20 @@ def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure 
     pairs = list(values)
     if not pairs:
         return None
-    clusters = [cluster_of(question) for question, _ in pairs]
-    estimate = stratified_mean([value for _, value in pairs], clusters=clusters, seed=seed)
-    return Figure(
-        value=estimate.value, n=estimate.n, missing=0, error=None, low=estimate.low, high=estimate.high, best=None
-    )
+    return mean_figure([value for _, value in pairs], [cluster_of(question) for question, _ in pairs], seed)
+
+
+def mean_figure(values: Sequence[float], clusters: Sequence[str], seed: int) -> Figure:
+    """Return the mean of some values, of which those of one cluster depend on each other, with its 95 % interval."""
+    estimate = stratified_mean(values, clusters=clusters, seed=seed)
+    return Figure(value=estimate.value, n=estimate.n, missing=0, low=estimate.low, high=estimate.high)
 
 
 def points(difference: PairedFigure | None) -> str:
     """Return a difference of shares in points, with its interval if it has one; empty without a difference."""
     if difference is None or difference.difference is None:
         return ""
-    interval = (
-        ""
-        if difference.low is None or difference.high is None
-        else f" ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})"
-    )
-    return f"{100 * difference.difference:+.1f}{interval}"
+    text = f"{100 * difference.difference:+.1f}"
+    if difference.low is None or difference.high is None:
+        return text
+    return f"{text} ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})"

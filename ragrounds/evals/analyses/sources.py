@@ -52,20 +52,21 @@ def sources(
         if question.id in searches:
             source_counts = counts.setdefault(question.benchmark, Counter())
             source_counts.update(source(passage) for passage in searches[question.id].passages[:k])
-    total = sum((sizes or {}).values())
+    sizes = sizes or {}
+    total = sum(sizes.values())
     if not total:
         sizes = {}
     return Sources(
         run=run.run.id,
         k=k,
-        shares={name: _shares(source_counts) for name, source_counts in counts.items() if source_counts.total()},
-        corpus={name: size / total for name, size in (sizes or {}).items()},
-        sizes=dict(sizes or {}),
+        shares={
+            name: {source: count / source_counts.total() for source, count in source_counts.most_common()}
+            for name, source_counts in counts.items()
+            if source_counts
+        },
+        corpus={name: size / total for name, size in sizes.items()},
+        sizes=dict(sizes),
     )
-
-
-def _shares(source_counts: Counter[str]) -> dict[str, float]:
-    return {name: count / source_counts.total() for name, count in source_counts.most_common()}
 
 
 def sizes_of(run: Run, known_sizes: Mapping[str, int], source_names: Iterable[str] = ()) -> dict[str, int]:

@@ -102,23 +102,18 @@ def _table(records: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTa
         *("run", f"found, {right}", f"found, {wrong}", f"missed, {right}", f"missed, {wrong}"),
         *(f"{word} if found, %", f"{word} if missed, %", "difference", "low", "high"),
     )
-    rows = tuple(
-        (
-            *(record.run, record.found_right, record.found_wrong, record.missed_right, record.missed_wrong),
-            *map(_percent, (record.accuracy_found, record.accuracy_missed, record.difference, record.low, record.high)),
-        )
-        for record in records
-    )
-    return AnalysisTable(title=_title(options), columns=columns, rows=rows)
+    rows = []
+    for record in records:
+        shares = (record.accuracy_found, record.accuracy_missed, record.difference, record.low, record.high)
+        percentages = [None if share is None else round(100 * share, 2) for share in shares]
+        counts = (record.found_right, record.found_wrong, record.missed_right, record.missed_wrong)
+        rows.append((record.run, *counts, *percentages))
+    return AnalysisTable(title=_title(options), columns=columns, rows=tuple(rows))
 
 
 def _words(options: AnalysisOptions) -> tuple[str, str, str]:
     """Return the names of answers with a value of 1 and of less, and the name of the compared figure."""
     return ("right", "wrong", "right") if described(options.scorer).accuracy else ("whole", "less", options.scorer)
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else round(100 * share, 2)
 
 
 def _picture(records: tuple[Success, ...], options: AnalysisOptions) -> Picture:

@@ -229,25 +229,15 @@ def _table(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> An
     for record in records:
         all_right = 100 * record.pass_k[-1] if len(record.pass_k) == epochs else None
         tokens = None if record.tokens is None else round(sum(record.tokens.values()))
-        counts = (
-            record.searches,
-            record.queries,
-            record.documents,
-            record.gold,
-            record.repeated and 100 * record.repeated,
-            tokens,
-        )
         end_counts = sorted(((sum(nodes.values()), end) for end, nodes in record.ended.items()), reverse=True)
         end_text = ", ".join(f"{count:,} {end.replace('_', ' ')}" for count, end in end_counts)
         rows.append(
             (
-                record.run,
-                record.right,
+                *(record.run, record.right),
                 *([all_right] * (epochs > 1)),
-                *counts,
-                record.changed,
-                record.over_shortest,
-                end_text,
+                *(record.searches, record.queries, record.documents, record.gold),
+                *(record.repeated and 100 * record.repeated, tokens),
+                *(record.changed, record.over_shortest, end_text),
             )
         )
     note = "Counts are of an attempt. × shortest: steps to a right answer, over the fewest that any agent here needed."
@@ -260,16 +250,16 @@ def _table(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> An
     return AnalysisTable(title=_title(options), columns=columns, rows=tuple(rows), note=note)
 
 
-def _picture(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> Picture:
-    marks = tuple(figure_mark(record.run, record.right, x=record.searches) for record in records)
-    return Picture(title=_title(options), marks=marks, words=upwards(options.scorer), x="searches of an attempt")
-
-
 TRAJECTORIES = Analysis(
     name="trajectories",
     summary="searches, new documents, repeated work, tokens by role, answers changed, pass^k, and how attempts ended",
     needs="scores, and recorded attempts",
     measure=_measure,
     table=_table,
-    picture=_picture,
+    picture=lambda records, options: Picture(
+        title=_title(options),
+        marks=tuple(figure_mark(record.run, record.right, x=record.searches) for record in records),
+        words=upwards(options.scorer),
+        x="searches of an attempt",
+    ),
 )
