@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import Refused, nearest
-from .observer import Given, Observer
+from .observer import Observer, SystemAnswer
 from .passages import passages_of
 
 FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
@@ -131,7 +131,7 @@ def is_class(kind: object, name: str) -> bool:
 
 def read_answer(
     raw_output: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer, output: str = ""
-) -> Given:
+) -> SystemAnswer:
     """Read the answer from a system's output.
 
     Args:
@@ -151,7 +151,7 @@ def read_answer(
         seen.note("choice", f"{choice_path} is {str(letter)[:200]!r}: no option has this letter or text")
     # A text may have a custom class, such as LangChain's, which the journal cannot store.
     text = str(text_of(at_path(raw_output, key) if key else raw_output))
-    return Given(text or choice, choice, passages_in(raw_output))
+    return SystemAnswer(text or choice, choice, passages_in(raw_output))
 
 
 def at_path(value: object, path: str) -> object:
@@ -228,14 +228,14 @@ def _json(value: object) -> str:
     dumped = getattr(value, "model_dump", None)
     plain = dumped(mode="json") if callable(dumped) and not isinstance(value, type) else value
     try:
-        return json.dumps(plain, default=_parts_or_text, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(
+            plain,
+            default=lambda part: str(part) if (parts := _parts_of(part)) is part else parts,
+            ensure_ascii=False,
+            separators=(",", ":"),
+        )
     except (TypeError, ValueError, RecursionError):
         return str(value)
-
-
-def _parts_or_text(value: object) -> object:
-    parts = _parts_of(value)
-    return str(value) if parts is value else parts
 
 
 def _parts_of(value: object) -> object:

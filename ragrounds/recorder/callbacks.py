@@ -16,9 +16,9 @@ from uuid import UUID
 
 from .answers import at_path
 from .loading import when_loaded
-from .observer import PROVIDER, STEP, Observer, found, step_here
+from .observer import PROVIDER, STEP, Observer, report_search, step_here
 from .passages import of_tool, passages_of, text_of
-from .wire import MODEL_CALL, ReportedCall
+from .wire import MODEL_CALL, ReportedCall, setting
 
 _MAX_SHOWN = 2_000
 """Maximum number of characters of a tool's output in the trace."""
@@ -32,52 +32,42 @@ class _ContextHandler:
     """
 
     def __init__(self) -> None:
-        self._seen: ContextVar[list[Any] | None] = ContextVar("ragrounds_callbacks", default=None)
+        self.observer_and_handler: ContextVar[list[Any] | None] = ContextVar("ragrounds_callbacks", default=None)
+        """Observer of this context, followed by its handler once LangChain has asked for it."""
 
     def get(self, default: object = None) -> Any:
         """Return the handler of this context, or ``None`` if nothing observes it."""
-        observer_and_handler = self._seen.get()
+        observer_and_handler = self.observer_and_handler.get()
         if observer_and_handler is None:
             return None
         if len(observer_and_handler) == 1:
             observer_and_handler.append(_handler_class()(observer_and_handler[0]))
         return observer_and_handler[1]
 
-    @contextmanager
-    def to(self, seen: Observer) -> Iterator[None]:
-        """Report the events of this context, and of tasks that start in it, to `seen`."""
-        token = self._seen.set([seen])
-        try:
-            yield
-        finally:
-            self._seen.reset(token)
-
 
 _CONTEXT_HANDLER = _ContextHandler()
 
 
 @contextmanager
-def told_by_langchain(seen: Observer) -> Iterator[None]:
+def observe_langchain(seen: Observer) -> Iterator[None]:
     """Report the events of LangChain's components in this context, and in tasks that start in it."""
     _listen()
-    with _CONTEXT_HANDLER.to(seen):
+    with setting(_CONTEXT_HANDLER.observer_and_handler, [seen]):
         yield
 
 
-@cache
+@cache  # the hooks are installed once, for the rest of the process
 def _listen() -> None:
-    when_loaded("langchain_core.tracers.context", _register)
-    when_loaded("langchain_core.callbacks.manager", _begin_in_place)
+    def begin_in_place(module: ModuleType) -> None:
+        manager = module.AsyncCallbackManager
+        manager.on_chat_model_start = begins_in_place(manager.on_chat_model_start)
+        manager.on_llm_start = begins_in_place(manager.on_llm_start)
 
-
-def _register(module: ModuleType) -> None:
-    module.register_configure_hook(_CONTEXT_HANDLER, inheritable=True)
-
-
-def _begin_in_place(module: ModuleType) -> None:
-    manager = module.AsyncCallbackManager
-    manager.on_chat_model_start = begins_in_place(manager.on_chat_model_start)
-    manager.on_llm_start = begins_in_place(manager.on_llm_start)
+    when_loaded(
+        "langchain_core.tracers.context",
+        lambda module: module.register_configure_hook(_CONTEXT_HANDLER, inheritable=True),
+    )
+    when_loaded("langchain_core.callbacks.manager", begin_in_place)
 
 
 def begins_in_place(begin: Callable[..., Awaitable[list[Any]]]) -> Callable[..., Awaitable[list[Any]]]:
@@ -230,7 +220,7 @@ class _Callbacks:
         if parent_run_id is not None:
             self._reported.add(parent_run_id)
         seconds = time.perf_counter() - search.start
-        found(self._seen, search.query, passages_of(documents), search.name, seconds=seconds)
+        report_search(self._seen, search.query, passages_of(documents), search.name, seconds=seconds)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Remove a search that failed."""
@@ -264,7 +254,7 @@ class _Callbacks:
             if parent_run_id is not None:  # a tool that passes on another's results has not searched again
                 self._reported.add(parent_run_id)
             seconds = time.perf_counter() - tool.start
-            found(self._seen, tool.query, passages, tool.name, seconds=seconds)
+            report_search(self._seen, tool.query, passages, tool.name, seconds=seconds)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Report a tool that failed."""

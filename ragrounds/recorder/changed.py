@@ -1,6 +1,6 @@
 """Patches by which searches of LangChain and LlamaIndex return changed results, chosen by the watcher.
 
-Loaded if an attempt is changed, and then active for the rest of the process; see :func:`.observer.found`.
+Loaded if an attempt is changed, and then active for the rest of the process; see :func:`.observer.report_search`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from .loading import when_loaded
 from .observer import GOING
 from .passages import IDS, LISTS, SOURCES, TEXTS, TITLES, passage_of
-from .wire import Unsent
+from .wire import Unsent, setting
 
-Given = Mapping[str, Any]
-"""A passage, as in :attr:`.observer.Given.passages`."""
+Hit = Mapping[str, Any]
+"""A passage, as in :attr:`.observer.SystemAnswer.passages`."""
 
 
 class Changed(NamedTuple):
     """Results of a search and their replacement."""
 
-    found: Sequence[Given]
-    given: Sequence[Given]
+    found: Sequence[Hit]
+    given: Sequence[Hit]
     """Replacement passages. `at` of each is its index in `found`. It is below 0 for a new passage."""
 
 
@@ -51,20 +51,14 @@ def _changing(searches: Callable[..., Any], replace: Callable[[Any, Changed], An
 
     async def waited(*arguments: Any, **keywords: Any) -> Any:
         changes: list[Any] = []
-        token = GOING.set(changes)
-        try:
+        with setting(GOING, changes):
             output = await searches(*arguments, **keywords)
-        finally:
-            GOING.reset(token)
         return replace(output, Changed(*changes[-1])) if changes else output
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         changes: list[Any] = []
-        token = GOING.set(changes)
-        try:
+        with setting(GOING, changes):
             output = searches(*arguments, **keywords)
-        finally:
-            GOING.reset(token)
         return replace(output, Changed(*changes[-1])) if changes else output
 
     method = wraps(searches)(waited if iscoroutinefunction(searches) else called)
@@ -77,7 +71,7 @@ def _reported_results(results: Sequence[Any]) -> list[Any]:
     return [hit for hit in results if passage_of(hit, 1)["text"]]
 
 
-def _fields(like: Mapping[str, Any], passage: Given) -> dict[str, Any]:
+def _fields(like: Mapping[str, Any], passage: Hit) -> dict[str, Any]:
     """Return the fields of a new passage, under the names that the search results use."""
     values = {**dict.fromkeys(TEXTS, passage["text"]), **dict.fromkeys(TITLES, passage["title"])}
     values |= dict.fromkeys((*IDS, *SOURCES), passage["document"])

@@ -22,7 +22,7 @@ import threading
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context
@@ -55,7 +55,7 @@ token, a step, and ``closed`` if nothing may leave the program.
 """
 _SITE_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "started")  # noqa: PTH118, PTH120, PTH100
 _PARENT_ENDED = "the process that this one belongs to has ended"
-Said = Mapping[str, Any]
+Header = Mapping[str, Any]
 
 
 class _Connection:
@@ -64,16 +64,16 @@ class _Connection:
     def __init__(self, end: socket.socket) -> None:
         self._end, self._reader = end, Reader(end)
 
-    def ask(self, header: Said, body: bytes = b"") -> tuple[Said, bytes]:
+    def ask(self, header: Header, body: bytes = b"") -> tuple[Header, bytes]:
         """Send a frame, and read the next one."""
-        self.say(header, body)
-        return self.heard()
+        self.send(header, body)
+        return self.receive()
 
-    def say(self, header: Said, body: bytes = b"") -> None:
+    def send(self, header: Header, body: bytes = b"") -> None:
         """Send a frame."""
         self._end.sendall(packed(header, body))
 
-    def heard(self) -> tuple[Said, bytes]:
+    def receive(self) -> tuple[Header, bytes]:
         """Read the next frame.
 
         Raises:
@@ -98,7 +98,11 @@ class ChildWatcher:
 
         def sent(grown: SizeCheck) -> WireResponse:
             """Send the request with the client, on its event loop."""
-            return asyncio.run_coroutine_threadsafe(_await_response(send(grown)), loop).result()
+
+            async def response() -> WireResponse:  # a client may return any awaitable, and the loop takes coroutines
+                return await send(grown)
+
+            return asyncio.run_coroutine_threadsafe(response(), loop).result()
 
         try:
             return await loop.run_in_executor(pool, self.exchange_blocking, request, sent)
@@ -108,12 +112,14 @@ class ChildWatcher:
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """Do the same for a synchronous client."""
         with self._line() as ask:
-            header, body = ask(*self._request_frame(request))
+            fields = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
+            context = {"token": self.token, "step": STEP.get(), "model_call": model_call()}
+            header, body = ask({**context, **fields}, request.body)
             if "send" in header:
                 try:
                     answer = send(SizeCheck(int(header["send"]), lambda: False))
                 except BaseException as error:
-                    ask(_failed(error), b"")
+                    ask({"error": f"{type(error).__name__}: {error}"[:2000]}, b"")
                     raise
                 header, body = ask(_response_header(answer), answer.body)
             return _response_or_error(header, body)
@@ -132,8 +138,8 @@ class ChildWatcher:
         """Do nothing. A child of a child asks the same parent."""
 
     @contextmanager
-    def _line(self) -> Iterator[Callable[[Said, bytes], tuple[Said, bytes]]]:
-        def ask(header: Said, body: bytes) -> tuple[Said, bytes]:
+    def _line(self) -> Iterator[Callable[[Header, bytes], tuple[Header, bytes]]]:
+        def ask(header: Header, body: bytes) -> tuple[Header, bytes]:
             """Send a frame, and read the next one."""
             try:
                 return line.ask(header, body)
@@ -148,24 +154,12 @@ class ChildWatcher:
             line = _Connection(end)
             yield ask
 
-    def _request_frame(self, request: WireRequest) -> tuple[Said, bytes]:
-        fields = {"method": request.method, "url": request.url, "headers": dict(request.headers)}
-        return {"token": self.token, "step": STEP.get(), "model_call": model_call(), **fields}, request.body
 
-
-async def _await_response(sent: Awaitable[WireResponse]) -> WireResponse:
-    return await sent
-
-
-def _failed(error: BaseException) -> Said:
-    return {"error": f"{type(error).__name__}: {error}"[:2000]}
-
-
-def _response_header(answer: WireResponse) -> Said:
+def _response_header(answer: WireResponse) -> Header:
     return {"status": answer.status, "content_type": answer.content_type, "headers": dict(answer.headers)}
 
 
-def _response_or_error(header: Said, body: bytes) -> WireResponse | None:
+def _response_or_error(header: Header, body: bytes) -> WireResponse | None:
     if "refused" in header:
         raise Unsent(str(header["refused"]))
     if "error" in header:
@@ -173,7 +167,7 @@ def _response_or_error(header: Said, body: bytes) -> WireResponse | None:
     return None if "pass" in header else _response(header, body)
 
 
-def _response(header: Said, body: bytes) -> WireResponse:
+def _response(header: Header, body: bytes) -> WireResponse:
     return WireResponse(
         int(header["status"]), str(header["content_type"]), body, {str(k): str(v) for k, v in header["headers"].items()}
     )
@@ -221,20 +215,13 @@ class _Listener:
         with end:
             line = _Connection(end)
             try:
-                header, body = line.heard()
-                line.say(*self._answer(line, header, body))
-            except (
-                OSError,
-                KeyError,
-                TypeError,
-                ValueError,
-                AttributeError,
-                BadFrame,
-            ):
-                # The child ended in the middle, or the client is not a child.
+                header, body = line.receive()
+                line.send(*self._answer(line, header, body))
+            # The child ended in the middle, or the client is not a child.
+            except (OSError, KeyError, TypeError, ValueError, AttributeError, BadFrame):
                 return
 
-    def _answer(self, line: _Connection, header: Said, body: bytes) -> tuple[Said, bytes]:
+    def _answer(self, line: _Connection, header: Header, body: bytes) -> tuple[Header, bytes]:
         def send(grown: SizeCheck) -> WireResponse:
             """Let the child send the request."""
             reply_header, answer = line.ask({"send": grown.longest})
@@ -403,13 +390,14 @@ def joined() -> bool:
         if getattr(signal.getsignal(number), "__module__", "").partition(".")[0] in ("asyncio", "ragrounds"):
             signal.signal(number, default)
     if listener is not None:
-        threading.Thread(target=_end_with, args=(listener.ends_with,), name="ragrounds-parent", daemon=True).start()
+        pipe = listener.ends_with
+
+        def end_with_parent() -> None:
+            os.read(pipe, 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=end_with_parent, name="ragrounds-parent", daemon=True).start()
     return True
-
-
-def _end_with(pipe: int) -> None:
-    os.read(pipe, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def of_programs(module: Any) -> Iterator[Callable[[], None]]:

@@ -27,7 +27,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -133,16 +132,6 @@ DRAWING: set[str] = set()
 """Users' own files in this process that were loaded with marks."""
 
 
-@contextmanager
-def drawing(values: Values | None) -> Iterator[None]:
-    """Record the clock and random values of the block in `values`."""
-    token = VALUES.set(values)
-    try:
-        yield
-    finally:
-        VALUES.reset(token)
-
-
 def _parse_instant(text: str) -> dates.datetime:
     moment = dates.datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -156,18 +145,6 @@ def _parse_instant(text: str) -> dates.datetime:
 def _now(values: Values, site: str, real: Any, tz: dates.tzinfo | None = None) -> dates.datetime:
     moment = values.instant(site)
     return moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
-
-
-def _utcnow(values: Values, site: str, real: Any) -> dates.datetime:
-    return values.instant(site).astimezone(dates.timezone.utc).replace(tzinfo=None)
-
-
-def _date(values: Values, site: str, real: Any) -> dates.date:
-    return values.instant(site).date()
-
-
-def _time(values: Values, site: str, real: Any) -> float:
-    return values.instant(site).timestamp()
 
 
 def _time_ns(values: Values, site: str, real: Any) -> int:
@@ -219,9 +196,11 @@ _RANDOM_NAMES = [name for name in dir(random) if getattr(getattr(random, name), 
 _REPLACEMENTS: dict[tuple[int, str], Callable[..., Any]] = {
     (id(dates.datetime), "now"): _now,
     (id(dates.datetime), "today"): _now,
-    (id(dates.datetime), "utcnow"): _utcnow,
-    (id(dates.date), "today"): _date,
-    (id(time), "time"): _time,
+    (id(dates.datetime), "utcnow"): lambda values, site, real: _now(values, site, real, dates.timezone.utc).replace(
+        tzinfo=None
+    ),
+    (id(dates.date), "today"): lambda values, site, real: values.instant(site).date(),
+    (id(time), "time"): lambda values, site, real: values.instant(site).timestamp(),
     (id(time), "time_ns"): _time_ns,
     **{(id(time), name): _time_parts for name in ("localtime", "gmtime", "ctime", "asctime", "strftime")},
     **{(id(_GLOBAL_RANDOM), name): _random_value for name in _RANDOM_NAMES if name != "getstate"},
@@ -280,7 +259,7 @@ class _MarkInserter(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return self._mark(node) if node.id in self._names and isinstance(node.ctx, ast.Load) else node
 
-    def _visit_named(self, node: Any) -> Any:
+    def visit_FunctionDef(self, node: Any) -> Any:
         self._within.append(node.name)
         returns, node.returns = getattr(node, "returns", None), None
         self.generic_visit(node)
@@ -288,7 +267,7 @@ class _MarkInserter(ast.NodeTransformer):
         self._within.pop()
         return node
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _visit_named  # noqa: N815
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef  # noqa: N815
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return node

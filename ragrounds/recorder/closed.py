@@ -3,9 +3,9 @@ needed.
 
 On Linux, a seccomp filter refuses ``socket()`` of every family but AF_UNIX, ``io_uring_setup``, and the calls of other
 ABIs (x86-64 and aarch64). For each such socket, the kernel asks a supervisor process, which refuses it. Thereby
-attempts of native code are known (:func:`natively_told`). If the kernel cannot ask, the filter alone refuses. On macOS,
-a profile of ``sandbox-exec`` is used, which was never tested. The closing cannot be undone. Open sockets stay open.
-Services of this machine that are reached over AF_UNIX still work: systemd-resolved resolves names.
+attempts of native code are known (:func:`report_native_connections`). If the kernel cannot ask, the filter alone
+refuses. On macOS, a profile of ``sandbox-exec`` is used, which was never tested. The closing cannot be undone. Open
+sockets stay open. Services of this machine that are reached over AF_UNIX still work: systemd-resolved resolves names.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def close() -> bool:
 
 
 @contextlib.contextmanager
-def natively_told(watcher: Watcher) -> Iterator[None]:
+def report_native_connections(watcher: Watcher) -> Iterator[None]:
     """Report connections that no audit hook of Python sees to an attempt, which must be the only running one.
 
     These are connections requested by native code or by a child.

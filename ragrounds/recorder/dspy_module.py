@@ -24,7 +24,7 @@ from .answers import (
 )
 from .errors import Refused
 from .function import in_thread
-from .observer import STEP, Given, Observer
+from .observer import STEP, Observer, SystemAnswer
 from .passages import passages_of
 from .wire import ReportedCall
 
@@ -56,15 +56,15 @@ class ModuleSystem:
                 '{ KEY = "prompt" }.'
             )
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Run the module, in a thread if possible, as its users do."""
         dspy, module, values = _dspy(), self.wrapped, fed(question)
         inputs = {key: values[field] for key, field in self.input.items()}
-        callback = _callback(seen, inputs)
+        base = cast("type", import_module("dspy.utils.callback").BaseCallback)
+        callback = type("DspyObserver", (_DspyCallbacks, base), {})(seen, inputs)
+        kind = type(module)
         with dspy.context(callbacks=[*(dspy.settings.callbacks or ()), callback]):
-            if type(self.wrapped).__dict__.get("aforward") and not callable(
-                getattr(type(self.wrapped), "forward", None)
-            ):
+            if kind.__dict__.get("aforward") and not callable(getattr(kind, "forward", None)):
                 prediction = await module.acall(**inputs)
             else:
                 prediction = await in_thread(lambda: module(**inputs))
@@ -103,12 +103,6 @@ def _inputs(module: object) -> list[str]:
 
 def _dspy() -> Any:
     return import_module("dspy")  # DSPy is not installed in the environment of the type checker
-
-
-def _callback(seen: Observer, inputs: Mapping[str, object]) -> object:
-    """Return the observer of one attempt in the form of a DSPy callback."""
-    base = cast("type", import_module("dspy.utils.callback").BaseCallback)
-    return type("ToldByDspy", (_DspyCallbacks, base), {})(seen, inputs)
 
 
 class _DspyCallbacks:
@@ -169,7 +163,7 @@ class _DspyCallbacks:
         """Report passages."""
         if passages := _passages(output):
             self._searches += 1
-            self._seen.found(query, passages, tool)
+            self._seen.search_returned(query, passages, tool)
 
 
 def _keyword_arguments(inputs: Mapping[str, object]) -> Mapping[str, object]:

@@ -25,9 +25,8 @@ def nearest(given_name: str, known_names: Iterable[str]) -> str:
     """
     names = list(dict.fromkeys(known_names))
     partial_matches = sorted(name for name in names if given_name.casefold() in name.casefold().split("/"))
-    matches = list(dict.fromkeys([*partial_matches, *difflib.get_close_matches(given_name, names, n=3, cutoff=0.5)]))[
-        :3
-    ]
+    close_matches = difflib.get_close_matches(given_name, names, n=3, cutoff=0.5)
+    matches = list(dict.fromkeys([*partial_matches, *close_matches]))[:3]
     return f" Did you mean {' or '.join(repr(name) for name in matches)}?" if matches else ""
 
 
@@ -36,9 +35,9 @@ def failure(problem: BaseException) -> str:
     message = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
     frames = traceback.extract_tb(problem.__traceback__)
     user_frames = [frame for frame in frames if not frame.filename.startswith((_OURS, "<"))]
-    return (
-        f"{message} ({Path(user_frames[-1].filename).name}, line {user_frames[-1].lineno})" if user_frames else message
-    )
+    if not user_frames:
+        return message
+    return f"{message} ({Path(user_frames[-1].filename).name}, line {user_frames[-1].lineno})"
 
 
 _OURS = str(Path(__file__).parents[1])

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 
 from .answers import Wiring
 from .errors import Refused, failure
-from .observer import Form, Given, Observer
+from .observer import Form, Observer, SystemAnswer
 
 _CONFIG = ("config", "RunnableConfig")
 """Names that the only argument of such a function, or its type, may have."""
 
 
-class Made(NamedTuple):
+class Factory(NamedTuple):
     """A function that creates a system."""
 
     make: Callable[..., object]
@@ -58,7 +58,7 @@ def makes_systems(candidate: object) -> bool:
     return not needed or (len(needed) == 1 and _is_config(needed[0]))
 
 
-def made_by(candidate: Callable[..., object], name: str) -> Made:
+def describe_factory(candidate: Callable[..., object], name: str) -> Factory:
     """Describe a function for which :func:`makes_systems` is true."""
     config = bool(_required_parameters(candidate))
     wrapped = inspect.unwrap(candidate)
@@ -66,7 +66,7 @@ def made_by(candidate: Callable[..., object], name: str) -> Made:
         is_such(wrapped)
         for is_such in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
     )
-    return Made(candidate, name, config, each_time)
+    return Factory(candidate, name, config, each_time)
 
 
 def _required_parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
@@ -91,11 +91,11 @@ class FactorySystem:
     kind = "factory"
     takes_context = False
 
-    def __init__(self, factory: Made, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
+    def __init__(self, factory: Factory, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
         self.wrapped = factory.make
         self._factory, self._wiring, self._adapt = factory, wiring, adapted
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Create the system, and let it answer."""
         config = {"configurable": {"thread_id": seen.thread, **self._wiring.config}}
         # An exception here is the attempt's failure, as if the system itself had raised it.

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import cast
 
 from .answers import Wiring
-from .callbacks import told_by_langchain
+from .callbacks import observe_langchain
 from .errors import Refused
-from .factory import FactorySystem, made_by, makes_systems
-from .llama_index_events import told_by_llama_index
+from .factory import FactorySystem, describe_factory, makes_systems
+from .llama_index_events import observe_llama_index
 from .observer import Form, Observer
 
 EXPECTED = (
@@ -35,7 +35,7 @@ def adapted(candidate: object, wiring: Wiring) -> Form:
         if system is not None:
             return system
     if makes_systems(candidate):
-        factory_record = made_by(cast("Callable[..., object]", candidate), wiring.name)
+        factory_record = describe_factory(cast("Callable[..., object]", candidate), wiring.name)
         return (
             FactorySystem(factory_record, wiring, adapted)
             if factory_record.each_time
@@ -69,9 +69,9 @@ def _forms() -> Iterator[Callable[[object, Wiring], Form | None]]:
 
 
 @contextmanager
-def heard(seen: Observer) -> Iterator[None]:
+def observe_libraries(seen: Observer) -> Iterator[None]:
     """Report the events that libraries emit for a system in this context, and in tasks that start in it."""
     if seen.changes:
         importlib.import_module(".changed", __package__).listen()
-    with told_by_langchain(seen), told_by_llama_index(seen):
+    with observe_langchain(seen), observe_llama_index(seen):
         yield

@@ -50,7 +50,8 @@ def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     try:
         text = _ENCODER.encode(header)
     except (TypeError, ValueError, RecursionError):  # keys that are not texts, lists that contain themselves
-        text = json.dumps({key: _plain(value) for key, value in header.items()})
+        plain = (type(None), str, bool, int)
+        text = json.dumps({key: value if isinstance(value, plain) else repr(value) for key, value in header.items()})
     return framed(text.encode(), body)
 
 
@@ -63,10 +64,6 @@ def framed(header: bytes, body: bytes) -> bytes:
     if len(header) > LONGEST_HEADER or len(body) > LONGEST_BODY:
         raise BadFrame(f"{len(header) + len(body):,} bytes are more than can be sent")
     return _LENGTHS.pack(len(header), len(body)) + header + body
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, (str, bool, int)) else repr(value)
 
 
 class Reader:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from .answers import FIELDS, Wiring, check_fields, fed, is_class, read_answer, refuse_settings, text_of
 from .errors import Refused, nearest
-from .observer import Given, Observer
+from .observer import Observer, SystemAnswer
 
 MOST_THREADS = 256
 """Maximum number of synchronous functions that run at the same time, each in a thread: as many as attempts in
@@ -50,7 +50,7 @@ class FunctionSystem:
         called = wrapped if inspect.isroutine(wrapped) else getattr(wrapped, "__call__", wrapped)  # noqa: B004
         self._waits = inspect.iscoroutinefunction(inspect.unwrap(called))
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Call the function, in a thread if it is not async."""
         arguments, keywords = self._arguments(question)
         if self._waits:
@@ -128,14 +128,11 @@ def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:
         if key not in takes:
             raise Refused(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
     if unknown := [key for key in needed if key not in fields]:
-        raise Refused(f"{name} has the arguments {_words(unknown)}, which match no field of a question. {_EXPECTED}.")
+        arguments = " and ".join(filter(None, [", ".join(unknown[:-1]), unknown[-1]]))
+        raise Refused(f"{name} has the arguments {arguments}, which match no field of a question. {_EXPECTED}.")
     if not fields:
         raise Refused(f"{name} takes no question. {_EXPECTED}.")
     return _CallPlan("named", fields)
-
-
-def _words(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _types(function: Callable[..., object]) -> Mapping[str, object]:

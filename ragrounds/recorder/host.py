@@ -30,9 +30,9 @@ from typing import Any, NamedTuple, cast
 from . import clock
 from .answers import Wiring
 from .children import FORKS
-from .closed import close, natively_told
+from .closed import close, report_native_connections
 from .errors import AskedPerson, Refused, failure
-from .forms import adapted, heard
+from .forms import adapted, observe_libraries
 from .frames import LONGEST_BODY, BadFrame, RawFrame, Reader, Sender, packed
 from .function import MOST_THREADS
 from .observer import Form, Observer, step_here
@@ -51,6 +51,7 @@ from .wire import (
     WireResponse,
     model_call,
     running_loop,
+    setting,
 )
 
 _FLUSH = 0.25
@@ -61,7 +62,7 @@ _MAX_TRACE = 50_000
 class WireVerdict(NamedTuple):
     """Verdict on a request: header and body of the frame."""
 
-    said: Mapping[str, Any]
+    header: Mapping[str, Any]
     body: bytes
 
 
@@ -164,9 +165,9 @@ class HostWatcher:
 
         with FORKS.add(self, -1), _VerdictRequest(self, request, waits, wake) as question:
             verdict = await verdicts.get()
-            if verdict.said["frame"] == "send":
+            if verdict.header["frame"] == "send":
                 with question.answered():
-                    question.sent = await send(SizeCheck(verdict.said["longest"], lambda: self.over))
+                    question.sent = await send(SizeCheck(verdict.header["longest"], lambda: self.over))
                 verdict = await verdicts.get()
             return question.settled(verdict)
 
@@ -182,9 +183,9 @@ class HostWatcher:
         with FORKS.add(self, -1), _VerdictRequest(self, request, running_loop() is None, verdicts.put) as question:
             self.link.flush()
             verdict = verdicts.get()
-            if verdict.said["frame"] == "send":
+            if verdict.header["frame"] == "send":
                 with question.answered():
-                    question.sent = send(SizeCheck(verdict.said["longest"], lambda: self.over))
+                    question.sent = send(SizeCheck(verdict.header["longest"], lambda: self.over))
                 self.link.flush()
                 verdict = verdicts.get()
             return question.settled(verdict)
@@ -248,7 +249,7 @@ class _VerdictRequest:
             )
         else:
             kind = failed.kind if isinstance(failed, BadReply) else ""
-            self._link.post("sent", n=self._number, error=_said(failed) or type(failed).__name__, fault=kind)
+            self._link.post("sent", n=self._number, error=_message(failed) or type(failed).__name__, fault=kind)
 
     def settled(self, verdict: WireVerdict) -> WireResponse | None:
         """Return the response according to the verdict.
@@ -257,7 +258,7 @@ class _VerdictRequest:
             Unsent: the request must not be sent.
             Exception: the error that its client raised.
         """
-        header, frame_type = verdict.said, verdict.said["frame"]
+        header, frame_type = verdict.header, verdict.header["frame"]
         if frame_type == "give":
             body = self.sent.body if header["own"] and self.sent is not None else verdict.body
             return WireResponse(header["status"], header["content_type"], body, header["headers"])
@@ -373,12 +374,11 @@ class HostLoop:
         id = header["id"]
         try:
             watcher = HostWatcher(self._link, id)
-            with _watched_by(watcher), clock.drawing(_values(watcher, header)):
+            with setting(WATCHER, watcher), setting(clock.VALUES, _values(watcher, header)):
                 form = _load_form(header)
         except BaseException as error:
-            self._failed(
-                watcher, error, str(error) if isinstance(error, Refused) else f"{header['target']}: {failure(error)}"
-            )
+            message = str(error) if isinstance(error, Refused) else f"{header['target']}: {failure(error)}"
+            self._failed(watcher, error, message)
             return
         if form is not None:
             self._forms[id] = form
@@ -403,9 +403,9 @@ class HostLoop:
             async with contextlib.AsyncExitStack() as stack:
                 if self._link.closed:
                     await stack.enter_async_context(self._turn)
-                    stack.enter_context(natively_told(watcher))
+                    stack.enter_context(report_native_connections(watcher))
                 stack.enter_context(FORKS.add(watcher, 1))
-                stack.enter_context(heard(seen))
+                stack.enter_context(observe_libraries(seen))
                 answer = await self._forms[header["id"]].answer(header["question"], seen)
             passages = [dict(passage) for passage in answer.passages]
             self._report_reads(watcher.attempt)
@@ -429,20 +429,14 @@ class HostLoop:
             self._link.tell(attempt, "read", reads)
 
     def _failed(self, watcher: HostWatcher, error: BaseException, refused: str = "") -> None:
-        kind = type(error)
+        kind, trace = type(error), "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if len(trace) > _MAX_TRACE:
+            trace = f"{trace[:1000]} … {trace[-_MAX_TRACE:]}"
         self._link.post(
-            "failed", attempt=watcher.attempt, type=kind.__name__, module=kind.__module__, text=refused or _said(error),
-            trace=_trace(error), refused=bool(refused) or isinstance(error, Refused), unsent=isinstance(error, Unsent),
+            "failed", attempt=watcher.attempt, type=kind.__name__, module=kind.__module__, trace=trace,
+            text=refused or _message(error), refused=bool(refused) or isinstance(error, Refused),
+            unsent=isinstance(error, Unsent),
         )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _watched_by(watcher: HostWatcher) -> Iterator[None]:
-    before = WATCHER.set(watcher)
-    try:
-        yield
-    finally:
-        WATCHER.reset(before)
 
 
 def _values(watcher: HostWatcher, header: Mapping[str, Any]) -> clock.Values | None:
@@ -467,16 +461,11 @@ def _load_form(header: Mapping[str, Any]) -> Form | None:
     return None if "ragrounds" in sys.modules else adapted(target, Wiring(**header["wiring"], person=person))
 
 
-def _said(error: BaseException | None) -> str:
+def _message(error: BaseException | None) -> str:
     try:
         return str(error)
     except Exception:  # a faulty exception class
         return ""
-
-
-def _trace(error: BaseException) -> str:
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return text if len(text) <= _MAX_TRACE else f"{text[:1000]} … {text[-_MAX_TRACE:]}"
 
 
 def serve(line: int, lifeline: int, *, closed: bool) -> None:

@@ -27,11 +27,11 @@ from .answers import (
 )
 from .callbacks import handlers
 from .errors import AskedPerson, Refused, failure, nearest
-from .observer import Given, Observer
+from .observer import Observer, SystemAnswer
 
 MOST_ANSWERS = 50
 """Maximum number of answers to a graph that asks a person in one attempt. A graph that asks endlessly is ended."""
-_STARTED, _ENDED = "__start__", "__end__"
+_STARTED = "__start__"
 _UNNAMED = "?"
 """Id of a request without an id: before LangGraph 0.4, a graph makes one request at a time."""
 _STOPPED = "it stops there to be looked at"
@@ -49,6 +49,7 @@ class GraphSystem:
         Raises:
             Refused: a key is not in the graph's state, no key can be guessed, or a setting of the wiring has no effect.
         """
+        from langgraph import types
         from langgraph.channels import LastValue
 
         self.wrapped = graph
@@ -74,10 +75,9 @@ class GraphSystem:
         # Reading the options through the context ends the searches of an attempt: see `Context.question`.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
-        self._tasks = _tasks_mode()
-        self._needs_checkpointer = (
-            bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
-        )
+        # Before LangGraph 0.6, tasks are reported by the mode for debuggers.
+        self._tasks = "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
+        self._needs_checkpointer = bool(getattr(graph, "checkpointer", None) or wiring.on_interrupt or wiring.served)
         self._answer_person = _person_function(wiring)
         self._takes_context_argument = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
 
@@ -98,9 +98,8 @@ class GraphSystem:
                 f'{input_keys[0] if input_keys else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
         if not self._outputs:
-            self._outputs = [key for key in ANSWERS if key in output_keys] or (
-                output_keys if len(output_keys) == 1 else []
-            )
+            only_key = output_keys if len(output_keys) == 1 else []
+            self._outputs = [key for key in ANSWERS if key in output_keys] or only_key
             self._outputs = self._outputs or ([wiring.choice] if wiring.choice else [])
         if not self._outputs:
             raise Refused(
@@ -155,7 +154,7 @@ class GraphSystem:
                 message = f"{name}: its context cannot be made: {failure(error)}."
                 raise Refused(f"{message} Set it with --context KEY=VALUE, or [context] in its file.") from error
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Run the graph on a question.
 
         Raises:
@@ -200,11 +199,9 @@ class GraphSystem:
         if self._input_field == "item":
             return question["item"]
         values = {key: as_messages(value) for key, value in fed(question).items()}
-        return (
-            values[self._input_field]
-            if self._input_field
-            else {key: values[field] for key, field in self.input.items()}
-        )
+        if self._input_field:
+            return values[self._input_field]
+        return {key: values[field] for key, field in self.input.items()}
 
     def _resume_command(
         self, requests: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
@@ -229,11 +226,9 @@ class GraphSystem:
         requests: dict[str, object] = {}
         nests = self._wiring.nests
         # With a context, fields that have defaults get them, as on a LangGraph server.
-        options = (
-            {"context": seen.context if self.takes_context else self._wiring.context}
-            if self._takes_context_argument
-            else {}
-        )
+        options = {}
+        if self._takes_context_argument:
+            options["context"] = seen.context if self.takes_context else self._wiring.context
         stream = graph.astream(graph_input, config, stream_mode=modes, subgraphs=nests, **options)
         async for streamed in stream:
             space, mode, event = streamed if nests else ((), *streamed)
@@ -249,9 +244,12 @@ class GraphSystem:
                 requests |= {
                     str(request.get("id", _UNNAMED)): request.get("value") for request in event.get("interrupts") or ()
                 }
-                result = (
-                    task_result if isinstance(task_result := event["result"], dict) else _result_of_pairs(task_result)
-                )
+                result = event["result"]
+                if not isinstance(result, dict):  # before LangGraph 0.6, a list of pairs
+                    pairs = result if isinstance(result, (list, tuple)) else ()
+                    result = {
+                        str(pair[0]): pair[1] for pair in pairs if isinstance(pair, (list, tuple)) and len(pair) == 2
+                    }
                 # The result of a graph with ragrounds' context contains ragrounds' records, and stays in this process.
                 wrote = result if self.takes_context else plain(result)
                 seen.left(event["id"], event["name"], cast("Mapping[str, object]", wrote), str(event["error"] or ""))
@@ -302,19 +300,6 @@ def _keys_of(schema: object) -> list[str]:
         return list(typing.get_type_hints(schema))
     except Exception:  # a type that is imported for type checkers only
         return list(fields)
-
-
-def _tasks_mode() -> str:
-    """Return the stream mode that reports tasks. Before LangGraph 0.6, this is the mode for debuggers."""
-    from langgraph import types
-
-    return "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
-
-
-def _result_of_pairs(result: object) -> dict[str, object]:
-    """Convert a task's result to a mapping. Before LangGraph 0.6, it is a list of pairs."""
-    pairs = result if isinstance(result, (list, tuple)) else ()
-    return {str(pair[0]): pair[1] for pair in pairs if isinstance(pair, (list, tuple)) and len(pair) == 2}
 
 
 def _as_text(value: object) -> str:

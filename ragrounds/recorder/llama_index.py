@@ -15,7 +15,7 @@ from .answers import Wiring, check_fields, fed, read_answer, refuse_settings
 from .errors import Refused
 from .function import in_thread
 from .llama_index_events import watched
-from .observer import Given, Observer
+from .observer import Observer, SystemAnswer
 from .passages import passages_of
 
 
@@ -42,7 +42,7 @@ class EngineSystem:
         self._turn = asyncio.Lock() if chats else contextlib.nullcontext()
         self._chats = chats
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Call the engine, in a thread, as its users do."""
         engine, query = self.wrapped, str(fed(question)[self._input_name])
         async with self._turn:
@@ -86,7 +86,7 @@ def _complete_response(response: object) -> object:
     return response
 
 
-def _read_with_passages(response: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer) -> Given:
+def _read_with_passages(response: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer) -> SystemAnswer:
     """Return the answer, with the passages on which it is based."""
     answer = read_answer(response, question, wiring, seen)
     nodes = getattr(response, "source_nodes", None)
@@ -94,5 +94,5 @@ def _read_with_passages(response: object, question: Mapping[str, Any], wiring: W
         answer = answer._replace(passages=passages_of(nodes))
         watch = watched()
         if watch is not None and not watch.searches:  # an engine with a custom search
-            seen.found(question["text"], answer.passages, type(response).__name__)
+            seen.search_returned(question["text"], answer.passages, type(response).__name__)
     return answer

@@ -14,9 +14,9 @@ from functools import cache
 from types import ModuleType
 
 from .loading import when_loaded
-from .observer import STEP, Observer, found
+from .observer import STEP, Observer, report_search
 from .passages import passages_of
-from .wire import MODEL_CALL, ReportedCall, model_call
+from .wire import MODEL_CALL, ReportedCall, model_call, setting
 
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
 """Methods of LlamaIndex's components that count as a step of an attempt."""
@@ -38,14 +38,11 @@ _WATCH: ContextVar[EngineWatch | None] = ContextVar("llama_index_watch", default
 
 
 @contextlib.contextmanager
-def told_by_llama_index(seen: Observer) -> Iterator[None]:
+def observe_llama_index(seen: Observer) -> Iterator[None]:
     """Report the events of LlamaIndex in this context, and in tasks that start in it."""
     _listen()
-    token = _WATCH.set(EngineWatch(seen))
-    try:
+    with setting(_WATCH, EngineWatch(seen)):
         yield
-    finally:
-        _WATCH.reset(token)
 
 
 @cache
@@ -126,16 +123,12 @@ _ENDS = frozenset({"LLMChatEndEvent", "LLMCompletionEndEvent", "EmbeddingEndEven
 
 def _handle_event(event: object, watch: EngineWatch) -> None:
     kind, span = type(event).__name__, str(getattr(event, "span_id", None) or "")
-    owner = _owner(span)
+    owner = span[:-_UUID].rpartition(".")[0]  # the class whose method the span belongs to
     if kind == "RetrievalEndEvent":
-        query_or_bundle, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
+        query, nodes = getattr(event, "str_or_query_bundle", ""), getattr(event, "nodes", ())
         watch.searches += 1
-        query = (
-            query_or_bundle
-            if isinstance(query_or_bundle, str)
-            else str(getattr(query_or_bundle, "query_str", query_or_bundle))
-        )
-        found(watch.seen, query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
+        query = str(getattr(query, "query_str", query))
+        report_search(watch.seen, query, passages_of(nodes), owner or "retriever", node=_nodes.get(STEP.get(), ""))
     elif kind in _BEGINS and not model_call():  # a nested call is a part of the outer call
         token = ReportedCall(span or uuid.uuid4().hex).token
         watch.seen.model_called(token, "", True)
@@ -177,8 +170,3 @@ def _left(span: str, result: object, error: str = "") -> None:
     elif result is not None and type(result).__name__.endswith("Event"):
         wrote["event"] = type(result).__name__
     seen.left(span, node, wrote, error)
-
-
-def _owner(span: str) -> str:
-    """Return the class whose method a span belongs to."""
-    return span[:-_UUID].rpartition(".")[0]

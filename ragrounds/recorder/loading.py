@@ -38,12 +38,12 @@ class _HookingFinder:
             spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
                 if spec.loader is not None:
-                    _hear(spec.loader)
+                    _run_hooks_after(spec.loader)
                 return spec
         return None
 
 
-def _hear(loader: Any) -> None:
+def _run_hooks_after(loader: Any) -> None:
     """Let a loader run the hooks of a module after it has loaded the module."""
     load = loader.exec_module
 

@@ -25,7 +25,7 @@ AGO: ContextVar[float] = ContextVar("ago", default=0.0)
 """Seconds since the event that is reported in this context. Events of another process arrive in batches."""
 
 
-class Given(NamedTuple):
+class SystemAnswer(NamedTuple):
     """Answer of a system."""
 
     text: str
@@ -55,7 +55,7 @@ class Observer(Protocol):
 
     @property
     def changes(self) -> bool:
-        """Return True if the results of its searches are changed: see :func:`found`."""
+        """Return True if the results of its searches are changed: see :func:`report_search`."""
 
     @property
     def context(self) -> Any:
@@ -73,7 +73,7 @@ class Observer(Protocol):
     def left(self, task: str, node: str, changes: Mapping[str, object], error: str = "") -> None:
         """Report that a step ended. `changes` is what it wrote."""
 
-    def found(
+    def search_returned(
         self,
         query: str,
         passages: Sequence[Mapping[str, object]],
@@ -82,9 +82,9 @@ class Observer(Protocol):
         node: str = "",
         seconds: float = 0.0,
     ) -> None:
-        """Report that a search in the system's process returned these passages (as :attr:`Given.passages`), best first.
+        """Report that a search in the system's process returned these passages, best first.
 
-        `tool` names the searcher.
+        They are as in :attr:`SystemAnswer.passages`. `tool` names the searcher.
         """
 
     def handed_on(self, query: str) -> None:
@@ -142,7 +142,7 @@ class Form(Protocol):
     def wrapped(self) -> object:
         """Return the wrapped object."""
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Answer one question. Any exception may be raised.
 
         Args:
@@ -161,11 +161,11 @@ GOING: ContextVar[list[Any] | None] = ContextVar("going", default=None)
 """List to which a changeable search in this context appends its results and their replacement."""
 
 
-def found(seen: Observer, query: str, passages: Sequence[Mapping[str, object]], tool: str, **more: Any) -> None:
-    """Report a search (:meth:`Observer.found`), and replace its results if that is requested and possible."""
+def report_search(seen: Observer, query: str, passages: Sequence[Mapping[str, object]], tool: str, **more: Any) -> None:
+    """Report a search (:meth:`Observer.search_returned`), and replace its results if that is requested and possible."""
     changes, watcher = GOING.get(), WATCHER.get()
     if not seen.changes or changes is None or watcher is None:
-        seen.found(query, passages, tool, **more)
+        seen.search_returned(query, passages, tool, **more)
         return
     body = json.dumps({"query": query, "passages": passages, "tool": tool, **more}).encode()
     answer = watcher.exchange_blocking(WireRequest(FOUND, tool, {}, body), lambda grown: WireResponse(500, "", b""))

@@ -218,17 +218,14 @@ def _mark(path: str) -> tuple[int, int]:
 
 
 def _own_modules() -> dict[str, str]:
+    """Return the loaded modules of users' own code, and of packages that were named as a system's own: name → file."""
     modules = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {
         name: file
         for name, file in modules
-        if isinstance(file, str) and file.endswith(".py") and name != "__main__" and (is_own(file) or _is_named(name))
+        if isinstance(file, str) and file.endswith(".py") and name != "__main__"
+        if is_own(file) or any(f"{name}.".startswith(f"{package}.") for package in NAMED)
     }
-
-
-def _is_named(module: str) -> bool:
-    """Return True if a module is in a package that was named as a system's own, wherever it is installed."""
-    return any(module == package or module.startswith(f"{package}.") for package in NAMED)
 
 
 def _settings_variables(modules: dict[str, str]) -> dict[str, str | None]:
@@ -282,7 +279,7 @@ def _database_file(path: object) -> str:
     return "" if text == ":memory:" or text.startswith("file::memory:") else text
 
 
-def _heard() -> Reads | None:
+def _current_reads() -> Reads | None:
     reads = READS.get()
     return reads if reads is not None or not _FALLBACK else _FALLBACK[0]
 
@@ -290,7 +287,7 @@ def _heard() -> Reads | None:
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _EVENTS:
         return
-    reads = _heard()
+    reads = _current_reads()
     if reads is None or getattr(_hooking, "now", False):
         return
     _hooking.now = True
@@ -307,15 +304,11 @@ def _connects(reads: Reads, arguments: tuple[Any, ...]) -> None:
         reads.opened(path, 0 if os.path.exists(path) else _WRITE_FLAGS)
 
 
-def _renames(reads: Reads, arguments: tuple[Any, ...]) -> None:
-    reads.wrote(arguments[1])
-
-
 _EVENTS: dict[str, Callable[[Reads, tuple[Any, ...]], None]] = {
     "open": lambda reads, arguments: reads.opened(arguments[0], arguments[2] if isinstance(arguments[2], int) else 0),
     "os.listdir": lambda reads, arguments: reads.listed(arguments[0]),
     "os.scandir": lambda reads, arguments: reads.listed(arguments[0]),
-    "os.rename": _renames,
+    "os.rename": lambda reads, arguments: reads.wrote(arguments[1]),
     "os.truncate": lambda reads, arguments: reads.wrote(arguments[0]),
     "sqlite3.connect": _connects,
 }
@@ -332,7 +325,7 @@ def _install() -> None:
     get, put, connect = environ.__getitem__, environ.__setitem__, sqlite3.connect
 
     def get_recorded(self: Any, name: Any) -> Any:
-        if name in _ALWAYS_REQUESTED or (reads := _heard()) is None:
+        if name in _ALWAYS_REQUESTED or (reads := _current_reads()) is None:
             return get(self, name)
         if isinstance(name, str):
             try:
@@ -345,13 +338,13 @@ def _install() -> None:
         return get(self, name)
 
     def set_recorded(self: Any, name: Any, value: Any) -> None:
-        reads = _heard()
+        reads = _current_reads()
         if reads is not None and isinstance(name, str):
             reads.sets(name)
         put(self, name, value)
 
     def connect_recorded(*arguments: Any, **keywords: Any) -> Any:
-        connection, reads = connect(*arguments, **keywords), _heard()
+        connection, reads = connect(*arguments, **keywords), _current_reads()
         path = _database_file(arguments[0] if arguments else keywords.get("database", ""))
         if reads is not None and path and is_data(_absolute(path)):
 

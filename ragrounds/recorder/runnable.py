@@ -11,7 +11,7 @@ from .answers import Wiring, check_fields, fed, guess_fields, read_answer, refus
 from .callbacks import handlers
 from .errors import Refused
 from .langgraph_graph import as_messages
-from .observer import Given, Observer
+from .observer import Observer, SystemAnswer
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable, RunnableConfig
@@ -42,7 +42,7 @@ class RunnableSystem:
                 f'{keys[0]} = "prompt" }}.'
             )
 
-    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Invoke the runnable with the question."""
         values = {key: as_messages(value) for key, value in fed(question).items()}
         input_value = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]

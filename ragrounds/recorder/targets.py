@@ -23,10 +23,10 @@ def loaded(target: str, called: str = "") -> object:
         Refused: the module or name does not exist, or the module fails.
     """
     module_path, _, name = target.rpartition(":")
-    return held_in(_load_module(module_path), name, called or target)
+    return attribute_at(_load_module(module_path), name, called or target)
 
 
-def held_in(module: ModuleType, name: str, called: str) -> object:
+def attribute_at(module: ModuleType, name: str, called: str) -> object:
     """Return the object of a name in a module. Dots in the name access attributes.
 
     Raises:
@@ -35,7 +35,7 @@ def held_in(module: ModuleType, name: str, called: str) -> object:
     target: object = module
     for part in name.split("."):
         if not part or not hasattr(target, part):
-            raise Refused(lacking(called, part, target, module))
+            raise Refused(missing_name_message(called, part, target, module))
         target = getattr(target, part)
     return target
 
@@ -76,18 +76,14 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
-def lacking(name: str, missing_name: str, holder: object, module: ModuleType) -> str:
+def missing_name_message(name: str, missing_name: str, holder: object, module: ModuleType) -> str:
     """Return the error message for a missing name, with the existing names."""
     attributes = {key: value for key, value in vars(holder).items() if not key.startswith("_")}
     graphs = [
         key
+        for method in ("get_graph", "compile")  # compiled graphs first
         for key, attribute in attributes.items()
-        if not isinstance(attribute, type) and hasattr(attribute, "get_graph")
-    ]
-    graphs += [
-        key
-        for key, attribute in attributes.items()
-        if not isinstance(attribute, type) and hasattr(attribute, "compile")
+        if not isinstance(attribute, type) and hasattr(attribute, method)
     ]
     functions = [
         key

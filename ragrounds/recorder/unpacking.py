@@ -25,8 +25,8 @@ class Unpacker:
     """Decompresses a body part by part, never more than `size` bytes in total."""
 
     def __init__(self, encoding: str, size: int) -> None:
-        self._names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name != "identity"]
-        self._names = [name for name in self._names if name]
+        names = (part.strip().lower() for part in encoding.split(","))
+        self._names = [name for name in names if name not in ("", "identity")]
         self._size = size
         self._received = self._unpacked = 0
         self._inflate: zlib._Decompress | _Done | None = None
@@ -47,7 +47,9 @@ class Unpacker:
             return
         while part:
             if self._inflate is None:
-                self._inflate = zlib.decompressobj(self._window(part))
+                # Half of all servers send "deflate" without the required header.
+                is_bare = self._names[0] == "deflate" and part[0] & 15 != 8
+                self._inflate = zlib.decompressobj(-15 if is_bare else _WINDOWS[self._names[0]])
             try:
                 piece = self._inflate.decompress(part, _STEP)
             except zlib.error as error:
@@ -70,10 +72,6 @@ class Unpacker:
         """
         if self._inflate is not None and not self._inflate.eof:
             raise BadReply("malformed", "its packing ends too soon")
-
-    def _window(self, part: bytes) -> int:
-        # Half of all servers send "deflate" without the required header.
-        return _WINDOWS[self._names[0]] if self._names[0] != "deflate" or part[0] & 15 == 8 else -15
 
 
 class _Done:

@@ -21,7 +21,7 @@ from . import aiohttp_client, children, httpx_clients, lm15_client, threads, url
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
-from .wire import GATE, WATCHER, Unsent, passing, traffic_watcher
+from .wire import GATE, WATCHER, Unsent, passing, setting, traffic_watcher
 
 _lock = threading.RLock()
 _users = 0
@@ -64,7 +64,9 @@ def keep_watching() -> None:
             sys.addaudithook(_audit)  # an audit hook cannot be removed
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(
-                    before=_before_fork, after_in_parent=children.after_fork, after_in_child=_after_fork
+                    before=lambda: children.before_fork() if _users else None,
+                    after_in_parent=children.after_fork,
+                    after_in_child=_after_fork,
                 )
 
 
@@ -83,11 +85,6 @@ def follow(path: str, token: str, step: str, closed: str) -> None:
         closing.follow(parent.count_socket)
     STEP.set(step)
     keep_watching()
-
-
-def _before_fork() -> None:
-    if _users:
-        children.before_fork()
 
 
 def _after_fork() -> None:
@@ -148,33 +145,29 @@ def _patch_http_client(module: Any) -> Iterator[Callable[[], None]]:
 class Carried:
     """Work that another process does, as a part of the attempt that submitted it."""
 
-    def __init__(self, work: Callable[..., Any], path: children.ChildWatcher, is_complete: bool) -> None:
-        self._work, self._path, self._is_process = work, path, is_complete
+    def __init__(self, work: Callable[..., Any], parent: children.ChildWatcher, is_process: bool) -> None:
+        self._work, self._parent, self._is_process = work, parent, is_process
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the work."""
-        watcher = children.watcher_of(self._path)
-        if watcher is self._path:
+        watcher = children.watcher_of(self._parent)
+        if watcher is self._parent:
             watched()
-        token = WATCHER.set(watcher)
-        try:
-            return self._work(*arguments, **keywords)
-        except Unsent as refused:
-            if self._is_process:
-                raise SystemExit(1) from None
-            raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on only an Exception
-        finally:
-            WATCHER.reset(token)
+        with setting(WATCHER, watcher):
+            try:
+                return self._work(*arguments, **keywords)
+            except Unsent as refused:
+                if self._is_process:
+                    raise SystemExit(1) from None
+                raise RuntimeError(f"a call was refused: {refused}") from None  # pools pass on only an Exception
 
 
 def _carry(work: Any, is_process: bool = False) -> Any:
-    parent = children.way() if callable(work) and not isinstance(work, Carried) and _reads_variables() else None
+    # Programs that this interpreter starts with these flags of its own cannot find their parent.
+    if not callable(work) or isinstance(work, Carried) or sys.flags.ignore_environment or sys.flags.no_site:
+        return work
+    parent = children.way()
     return work if parent is None else Carried(work, parent, is_process)
-
-
-def _reads_variables() -> bool:
-    """Return True if programs that this interpreter starts like itself can find their parent."""
-    return not (sys.flags.ignore_environment or sys.flags.no_site)
 
 
 def _patch_processes(module: Any) -> Iterator[Callable[[], None]]:
@@ -247,15 +240,11 @@ def _forked(arguments: tuple[object, ...]) -> str:
     return "" if children.way() else "a forked process"  # the child itself asks
 
 
-def _shell_command(arguments: tuple[object, ...]) -> str:
-    return "a command of the shell"
-
-
 _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "socket.connect": _connected,
     "os.posix_spawn": _started,
     "os.exec": _started,
     "os.fork": _forked,
     "os.forkpty": _forked,
-    "os.system": _shell_command,
+    "os.system": lambda arguments: "a command of the shell",
 }

@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from .unpacking import too_large
+
+T = TypeVar("T")
 
 PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
 """Headers that are wrong for an unpacked body, or that concern the connection."""
@@ -181,6 +183,16 @@ def watcher() -> Watcher | None:
     if current is None and GATE.closed and not PASSING.get() and not OWN_TRAFFIC.get():
         raise Unsent("a call that belongs to no attempt, in a replay: nothing was sent")
     return current
+
+
+@contextmanager
+def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable for the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 @contextmanager

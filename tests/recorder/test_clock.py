@@ -15,6 +15,7 @@ import pytest
 
 from ragrounds.recorder import clock
 from ragrounds.recorder.reads import is_own
+from ragrounds.recorder.wire import setting
 
 OWN = """
 from __future__ import annotations
@@ -84,7 +85,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     clock.install()
     importing = clock.Values()
-    with clock.drawing(importing):
+    with setting(clock.VALUES, importing):
         yield importlib.import_module("clocked")
     del sys.modules["clocked"]
     assert [*importing.recorded] == ["clocked.py:<module> now 0"]
@@ -93,7 +94,7 @@ def own(tmp_path, monkeypatch):
 
 def drawn(own, known=None, name="drawn"):
     values = clock.Values(known)
-    with clock.drawing(values):
+    with setting(clock.VALUES, values):
         return getattr(own, name)(), values.recorded
 
 
@@ -140,7 +141,7 @@ def test_the_clock_goes_on_where_it_stopped(own):
 def test_tasks_side_by_side_get_each_its_own(own):
     def gathered(known, *waits):
         values = clock.Values(known)
-        with clock.drawing(values):
+        with setting(clock.VALUES, values):
             return asyncio.run(own.parts(*waits)), values.recorded
 
     first, known = gathered({}, (0.03, 0.01), (0.02, 0.03), (0.01, 0.01))
@@ -150,7 +151,7 @@ def test_tasks_side_by_side_get_each_its_own(own):
 
 def test_a_forked_child_has_the_real_clock(own):
     values = clock.Values({"clocked.py:drawn now 0": "2020-01-01T00:00:00+00:00"})
-    with clock.drawing(values):
+    with setting(clock.VALUES, values):
         child = os.fork()
         if not child:
             os._exit(int(own.drawn()[0].year == 2020))

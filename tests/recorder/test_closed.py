@@ -76,12 +76,12 @@ for asked in (
     except Unsent:
         pass
 try:
-    with closed.natively_told(Told()):
+    with closed.report_native_connections(Told()):
         native()
         raise OSError("what the system makes of it")
 except Unsent:
     pass
-with closed.natively_told(Told()):
+with closed.report_native_connections(Told()):
     pass
 print(json.dumps([said, Told.said]))
 """

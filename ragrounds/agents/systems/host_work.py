@@ -33,7 +33,7 @@ from ragrounds.agents.systems.reads import RecordedDependencies
 from ragrounds.base.contracts import Observation
 from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, framed
-from ragrounds.recorder.observer import AGO, STEP, Given
+from ragrounds.recorder.observer import AGO, STEP, SystemAnswer
 from ragrounds.recorder.unpacking import BadReply
 from ragrounds.recorder.wire import WATCHER, ReportedCall, SizeCheck, Unsent, WireRequest, WireResponse
 
@@ -126,7 +126,7 @@ class Work:
                     self._calls[line, header.n].cancel()
                 case SystemAnswered():
                     try:
-                        self._end(None, answer_of(Given(header.text, header.choice, header.passages)))
+                        self._end(None, answer_of(SystemAnswer(header.text, header.choice, header.passages)))
                     except ValueError as error:
                         line.host.offend(str(error))
                 case SystemOpened():

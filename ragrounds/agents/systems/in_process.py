@@ -13,7 +13,7 @@ from ragrounds.base.records import Answer, Passage, Question
 from ragrounds.recorder import forms
 from ragrounds.recorder.answers import Wiring
 from ragrounds.recorder.errors import Refused
-from ragrounds.recorder.observer import Form, Given
+from ragrounds.recorder.observer import Form, SystemAnswer
 
 
 class InProcessSystem:
@@ -80,7 +80,7 @@ def passages_of(recorded: Sequence[Mapping[str, object]]) -> tuple[Passage, ...]
     return tuple(msgspec.convert({"corpus": "", **passage}, Passage) for passage in recorded)
 
 
-def answer_of(answer: Given) -> Answer:
+def answer_of(answer: SystemAnswer) -> Answer:
     """Convert the recorder's answer.
 
     Raises:

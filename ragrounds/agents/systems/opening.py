@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from ragrounds.recorder import clock
+from ragrounds.recorder.wire import setting
 
 
 def _unwatched(module: str) -> AbstractContextManager[None]:
@@ -40,5 +41,5 @@ def watched(name: str) -> Iterator[None]:
     module, values = module_named(name), clock.VALUES.get()
     if values is None and module not in REAL:
         values = OPENED.setdefault(module, clock.Values())
-    with OPENING.get()(module), clock.drawing(values):
+    with OPENING.get()(module), setting(clock.VALUES, values):
         yield

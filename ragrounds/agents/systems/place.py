@@ -34,8 +34,8 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import imported_module, warn_once
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.recorder.answers import at_path
-from ragrounds.recorder.factory import made_by, makes_systems
-from ragrounds.recorder.targets import held_in
+from ragrounds.recorder.factory import describe_factory, makes_systems
+from ragrounds.recorder.targets import attribute_at
 
 if TYPE_CHECKING:
     from ragrounds.graphs.catalogue import Graph
@@ -115,7 +115,7 @@ def named_object(name: str) -> object:
     _forget_changed(name)
     target = target_of(name)
     with refusals():
-        return held_in(module_of(target, name), "" if _is_file(target) else target.rpartition(":")[2], name)
+        return attribute_at(module_of(target, name), "" if _is_file(target) else target.rpartition(":")[2], name)
 
 
 def drawable(name: str) -> Graph:
@@ -126,7 +126,7 @@ def drawable(name: str) -> Graph:
     """
     graph = named_object(name)
     if not hasattr(graph, "get_graph") and not hasattr(graph, "compile") and makes_systems(graph):
-        maker = made_by(cast("Callable[..., object]", graph), name)
+        maker = describe_factory(cast("Callable[..., object]", graph), name)
         if maker.each_time:
             raise UserError(f"{name} builds its graph for each attempt, so it cannot be drawn before an attempt.")
         with refusals():

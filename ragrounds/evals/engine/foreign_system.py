@@ -27,10 +27,10 @@ from ragrounds.evals.trace.hops import NOT_HEARD, NOT_HEARD_WORDS, SYSTEMS_OWN, 
 from ragrounds.evals.trace.run_facts import OPTIONS_SEARCHED, was_heard
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
-from ragrounds.recorder.clock import drawing
-from ragrounds.recorder.forms import heard
+from ragrounds.recorder.clock import VALUES
+from ragrounds.recorder.forms import observe_libraries
 from ragrounds.recorder.watch import installed, keep_watching
-from ragrounds.recorder.wire import WATCHER, Unsent
+from ragrounds.recorder.wire import WATCHER, Unsent, setting
 
 R = TypeVar("R", bound=Reply)
 _GRACE = 5.0
@@ -133,7 +133,7 @@ class AttemptObservation:
             self._context.note("reply", note)
         self.unseen("an answer of LangChain's cache" if cached else f"a model of class {reported.kind}")
 
-    def found(
+    def search_returned(
         self,
         query: str,
         passages: Sequence[Mapping[str, object]],
@@ -249,7 +249,7 @@ async def run_system(system: System, context: AttemptContext, journal: StoreJour
     seconds, recorded_randomness = context.limits.seconds, context.recorded_randomness
     try:
         async with asyncio.timeout(seconds) as cap:
-            with drawing(recorded_randomness.values if recorded_randomness else None):
+            with setting(VALUES, recorded_randomness.values if recorded_randomness else None):
                 if system.takes_context:
                     return await system.answer(context.item, AttemptObservation(context, None, journal))
                 return await watched_answer(system, context, AttemptRecorder(context, journal), journal)
@@ -279,7 +279,7 @@ async def watched_answer(
         observation = AttemptObservation(context, recorder, journal)
         token = WATCHER.set(recorder)
         try:
-            with heard(observation):
+            with observe_libraries(observation):
                 answer_task = asyncio.ensure_future(system.answer(context.item, observation))
         finally:
             WATCHER.reset(token)
