@@ -86,7 +86,11 @@ class PromptFolder(Struct, frozen=True):
 
     def names(self) -> list[str]:
         """List the names of all prompts."""
-        return sorted(_packaged_names() | (_folder_names(self.folder) if self.folder else set()))
+        names = _packaged_names()
+        if self.folder and self.folder not in variants():  # a variant only rewords prompts of the package
+            root = Path(self.folder)
+            names |= {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}
+        return sorted(names)
 
     def _read(self, name: str, language: str) -> tuple[str, bool]:
         """Return a prompt's text, and True if it comes from the user's folder."""
@@ -182,10 +186,3 @@ def _packaged_names() -> set[str]:
         for file in folder.iterdir()
         if file.name.endswith(".md")
     }
-
-
-def _folder_names(folder: str) -> set[str]:
-    if folder in variants():
-        return set()  # a variant only rewords prompts of the package
-    root = Path(folder)
-    return {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}

@@ -109,12 +109,12 @@ def judges_on_axis(
         outcomes_by_pair = _both_orders(model_judgements, position)
         pairs = list(outcomes_by_pair.values())
         constant = _constant(arena, model_judgements, position)
-        winners_of_pairs = (
-            _winners(model_judgements, position, outcomes_by_pair)
-            if arena.orders == "both"
-            else _winners(model_judgements, position, None)
-        )
-        winner_flags = [(question, has_winner and not constant) for question, has_winner in winners_of_pairs]
+        winners = _winners(model_judgements, position, outcomes_by_pair if arena.orders == "both" else None)
+        informative = None
+        if winners:
+            # A judge that always gives the same verdict has read nothing, whatever it says.
+            shares = [float(has_winner and not constant) for _, has_winner in winners]
+            informative = stratified_mean(shares, clusters=[question for question, _ in winners])
         rows.append(
             JudgeOnAxis(
                 judge=name,
@@ -123,18 +123,11 @@ def judges_on_axis(
                 ties=_share(verdicts.count("tie"), len(verdicts)),
                 inconsistent=_share(sum(forward != backward for forward, backward in pairs), len(pairs)),
                 first=_share(letters["1"], decided),
-                informative=_informative(winner_flags),
+                informative=informative,
                 constant=constant,
             )
         )
     return rows
-
-
-def _informative(winner_flags: Sequence[tuple[str, bool]]) -> Estimate | None:
-    """Return the share of matches with a winner, given (question id, True if it has a winner) for each match."""
-    if not winner_flags:
-        return None
-    return stratified_mean([float(has) for _, has in winner_flags], clusters=[question for question, _ in winner_flags])
 
 
 def _winners(
@@ -213,12 +206,8 @@ def _both_orders(judgements: Sequence[ArenaJudgement], position: int) -> dict[Pa
     for judgement in judgements:
         outcome = one_way(judgement)[position]
         if outcome in LETTERS.values():
-            key = (
-                judgement.question_id,
-                min(judgement.first, judgement.second),
-                max(judgement.first, judgement.second),
-            )
-            outcomes_by_pair.setdefault(key, []).append(str(outcome))
+            first, second = sorted((judgement.first, judgement.second))
+            outcomes_by_pair.setdefault((judgement.question_id, first, second), []).append(str(outcome))
     return {pair: (outcomes[0], outcomes[1]) for pair, outcomes in outcomes_by_pair.items() if len(outcomes) == 2}
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, unknown
-from ragrounds.base.records import Attempt, Gold, Question, Run, blank
+from ragrounds.base.records import Gold, Question, Run, blank
 from ragrounds.base.text import parse_toml
 from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
@@ -124,8 +124,15 @@ def gather_lineup(
         raise UserError(
             f"No question of {', '.join(run.id for run in runs)} is answered by all of them (epoch {epoch})."
         )
-    answers = [{q.id: _text(answered[q.id], part) for q in ready} for answered in attempts]
-    systems = [Contestant(name=_name(run, runs), run=run.id, model=_model(run)) for run in runs]
+    answers = [{question.id: answered[question.id].text for question in ready} for answered in attempts]
+    if part != "whole":
+        answers = [{id: _MARKER.split(text)[-1].strip() for id, text in texts.items()} for texts in answers]
+    systems = []
+    for run in runs:
+        models: Mapping[str, str] = run.identity.get("models") or {}
+        is_shared = run.agent == REFERENCE or sum(candidate.agent == run.agent for candidate in runs) > 1
+        name = run.id if is_shared else run.agent
+        systems.append(Contestant(name=name, run=run.id, model=str(models.get("model", ""))))
     if reference:
         ready = [question for question in ready if golds[question.id].answer.strip()]
         if not ready:
@@ -193,20 +200,3 @@ def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question]
             "use `ragrounds compare`."
         )
     return long, golds
-
-
-def _name(run: Run, runs: Sequence[Run]) -> str:
-    """Return the agent's text if no other run has the same agent, otherwise the run's id."""
-    is_shared = sum(candidate.agent == run.agent for candidate in runs) > 1
-    return run.id if is_shared or run.agent == REFERENCE else run.agent
-
-
-def _model(run: Run) -> str:
-    models: Mapping[str, str] = run.identity.get("models") or {}
-    return str(models.get("model", ""))
-
-
-def _text(attempt: Attempt, part: AnswerPart) -> str:
-    if part == "whole":
-        return attempt.text
-    return _MARKER.split(attempt.text)[-1].strip()

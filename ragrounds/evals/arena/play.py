@@ -332,7 +332,11 @@ def estimate_play(arena: Arena, lineup: Lineup, judges: Sequence[Model]) -> tupl
     """Estimate both ways of asking, assuming that every match needs a judge and every reply can be read."""
     size = len(arena.systems)
     matches = _matches(arena, len(lineup.questions))
-    tokens = _tokens(lineup, judges[0])
+    # The tokens of a judge's prompt, from a sample of questions and answers.
+    questions = lineup.questions[:_SAMPLE]
+    lengths = [judges[0].count(question.text) for question in questions]
+    answers = [judges[0].count(texts[question.id]) for texts in lineup.answers for question in questions]
+    tokens = _PROMPT + int(np.mean(lengths) + 2 * np.mean(answers))
     estimates = []
     for calls in ("together", "apart"):
         parts = 1 if calls == "together" else len(arena.axes)
@@ -360,11 +364,3 @@ def _matches(arena: Arena, questions: int) -> int:
     schedule = open_schedule(arena.schedule, size, questions, seed=arena.seed, least=arena.least)
     zeros = np.zeros((1, size, size))
     return len(schedule.batch(MatchCounts(zeros, zeros, np.zeros(pairs, dtype=np.int64))))
-
-
-def _tokens(lineup: Lineup, judge: Model) -> int:
-    """Estimate the tokens of a judge's prompt from a sample of questions and answers."""
-    questions = lineup.questions[:_SAMPLE]
-    lengths = [judge.count(question.text) for question in questions]
-    answers = [judge.count(texts[question.id]) for texts in lineup.answers for question in questions]
-    return _PROMPT + int(np.mean(lengths) + 2 * np.mean(answers))

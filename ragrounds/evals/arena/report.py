@@ -152,13 +152,8 @@ class _StoredArena:
 
 
 def _pairs_decided(judgements: Sequence[ArenaJudgement], how: str) -> int:
-    return len(
-        {
-            (judgement.question_id, *sorted((judgement.first, judgement.second)))
-            for judgement in judgements
-            if judgement.how == how
-        }
-    )
+    decided = (judgement for judgement in judgements if judgement.how == how)
+    return len({(judgement.question_id, *sorted((judgement.first, judgement.second))) for judgement in decided})
 
 
 def _axis(stored: _StoredArena, axis: int, replicates: int) -> AxisReport:

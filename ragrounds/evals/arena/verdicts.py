@@ -148,14 +148,11 @@ class Ballot(Struct, frozen=True, kw_only=True):
 
     def vote(self, voter: str, axis: str, outcome: str) -> Vote:
         """Return the vote for `outcome`; ``first`` is the left answer."""
-        return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
-
-
-def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcome: str) -> Vote:
-    if left > right:
-        left, right = right, left
-        outcome = {"first": "second", "second": "first"}.get(outcome, outcome)
-    return Vote(voter=voter, question_id=question_id, first=left, second=right, axis=axis, outcome=outcome)
+        first, second = self.left_system, self.right_system
+        if first > second:
+            first, second = second, first
+            outcome = {"first": "second", "second": "first"}.get(outcome, outcome)
+        return Vote(voter=voter, question_id=self.question_id, first=first, second=second, axis=axis, outcome=outcome)
 
 
 def ballots(

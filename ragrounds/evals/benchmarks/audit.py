@@ -214,14 +214,13 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
         for name in benchmark.datasets
     }
     audited = [options(name, members, [golds[q.id] for q in members]) for name, members in datasets.items()]
+    forms = [form for name, members in datasets.items() for form in replies(name, members, read)] if read else []
     return Audit(
         benchmark=benchmark.name,
         version=benchmark.version,
         questions=len(benchmark),
         duplicates=exact(benchmark.questions, answers),
         options=tuple(option_audit for option_audit in audited if option_audit is not None),
-        replies=tuple(form for name, members in datasets.items() for form in replies(name, members, read))
-        if read
-        else (),
+        replies=tuple(forms),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
     )

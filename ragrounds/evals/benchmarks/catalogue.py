@@ -93,7 +93,9 @@ def _suite(target: BenchmarkReference, home: Path) -> Benchmark:
         member = BenchmarkReference(target.family, dataset, None, target.parameters, target.reader)
         path = registered(member, home) or _original(member, home)
         if path is None:
-            absent.append(_how_to_get(card, target.reader))
+            names = target.reader.originals.get(dataset, ())
+            command = f"`ragrounds data add {card.name} PATH`" + (f" (or as {' or '.join(names)})" if names else "")
+            absent.append(f"{card.name} is not here ({card.source}): {command}.")
             continue
         with FAMILIES.used(target.family):
             items += guarded_items(list(target.reader.items(BenchmarkSource(path, dataset, member.parameters))), path)
@@ -107,12 +109,6 @@ def _original(target: BenchmarkReference, home: Path) -> Path | None:
     """Return the registered copy of the benchmark that a dataset is read from; ``None`` if it does not exist."""
     names = target.reader.originals.get(target.dataset, ())
     return next((path for name in names if (path := registered(parse_reference(name), home))), None)
-
-
-def _how_to_get(card: Card, family: Family) -> str:
-    names = family.originals.get(card.name.partition("/")[2], ())
-    alternative = f" (or as {' or '.join(names)})" if names else ""
-    return f"{card.name} is not here ({card.source}): `ragrounds data add {card.name} PATH`{alternative}."
 
 
 def located(reference: BenchmarkReference, home: Path) -> Path:
@@ -140,11 +136,10 @@ def read(reference: BenchmarkReference, path: Path) -> Benchmark:
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and reference.reader.open else reference.name
     built_card = load_built_card(path) if path.is_dir() else None
-    card = (
-        msgspec.structs.replace(built_card, name=name)
-        if built_card
-        else find_card(name) or _own_card(name, path, items)
-    )
+    if built_card:
+        card = msgspec.structs.replace(built_card, name=name)
+    else:
+        card = find_card(name) or _own_card(name, path, items)
     return assemble(name, card, items, path)
 
 

@@ -6,7 +6,6 @@ at its end if the server supports it.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import urllib.error
 import urllib.request
@@ -17,7 +16,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.files import make_home
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import RemoteFile, card, remote_files
-from ragrounds.evals.benchmarks.registry import register
+from ragrounds.evals.benchmarks.registry import file_sha256, register
 
 Progress = Callable[[str, int, int], None]
 """Callback with a file's name, the number of bytes received, and the file's size in bytes."""
@@ -55,7 +54,7 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, received, siz
 
 def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
     target, part = folder / file.name, folder / f"{file.name}.part"
-    if target.is_file() and _sha256(target) == file.sha256:
+    if target.is_file() and file_sha256(target) == file.sha256:
         progress(file.name, file.bytes, file.bytes)
         return
     try:
@@ -70,7 +69,7 @@ def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
         ) from None
     except OSError as error:
         raise UserError(f"Cannot write {part}: {error.strerror}.") from None
-    size, digest = part.stat().st_size, _sha256(part)
+    size, digest = part.stat().st_size, file_sha256(part)
     if size != file.bytes or digest != file.sha256:
         part.unlink()
         raise UserError(
@@ -102,8 +101,3 @@ def _download(file: RemoteFile, part: Path, progress: Progress) -> None:
                     return  # a longer file cannot be the file of the card; no need to load all of it
     if received < file.bytes:
         raise ConnectionError("the connection ended too soon")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

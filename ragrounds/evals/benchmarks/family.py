@@ -144,11 +144,12 @@ def find_family(name: str) -> Family | None:
 
 def installed_cards() -> list[Card]:
     """Return the cards of installed packages' families. A family without cards gets one with its name only."""
-    return [card for name, family in FAMILIES.installed().items() for card in family.cards or (_minimal_card(name),)]
-
-
-def _minimal_card(name: str) -> Card:
-    return Card(name=name, title=name, task="mixed", source=FAMILIES.origin(name), license="not known")
+    cards: list[Card] = []
+    for name, family in FAMILIES.installed().items():
+        cards += family.cards or [
+            Card(name=name, title=name, task="mixed", source=FAMILIES.origin(name), license="not known")
+        ]
+    return cards
 
 
 def _further_cards(name: str) -> tuple[Card, ...]:

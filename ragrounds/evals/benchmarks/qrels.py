@@ -77,13 +77,9 @@ def check_set(folder: Path, queries: Collection[str], queries_file: str, judged_
                 raise broken(
                     path,
                     f"{corpus.name} has no document {quote_value(missing_document)}, which is judged relevant",
-                    _query_label(query),
+                    f"query {quote_value(query)}",
                 )
     return corpus
-
-
-def _query_label(query: str) -> str:
-    return f"query {quote_value(query)}"
 
 
 def _documents(folder: Path) -> tuple[Path, set[str]]:

@@ -202,10 +202,11 @@ def _built(name: str, hashes: Mapping[str, str]) -> list[str]:
 def _same(file: Path, *expected: str) -> bool | None:
     """Return True if the file has one of the hashes; ``None`` if no hash is known."""
     hashes = [sha256 for sha256 in expected if sha256]
-    return _sha256(file) in hashes if hashes else None
+    return file_sha256(file) in hashes if hashes else None
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

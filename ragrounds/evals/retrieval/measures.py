@@ -85,7 +85,10 @@ def measure(
     """
     names = [canonical(name) for name in measures]
     judged_results = {query: dict(documents) for query, documents in run.items() if query in judgements and documents}
-    values: dict[str, dict[str, float]] = {name: dict.fromkeys(judgements, _absent(name)) for name in names}
+    # The value of a query without results is 0 or, for geometric means, the logarithm of trec_eval's floor.
+    values: dict[str, dict[str, float]] = {
+        name: dict.fromkeys(judgements, math.log(_FLOOR) if name.startswith("gm_") else 0.0) for name in names
+    }
     if "tiedMAP" in names:
         values["tiedMAP"] |= {
             query: tied_precision(judgements[query], docs, relevant) for query, docs in judged_results.items()
@@ -144,11 +147,6 @@ def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
             mean = fmean(query_values.values())
             summed[name] = math.exp(mean) if name.startswith("gm_") else mean
     return summed
-
-
-def _absent(name: str) -> float:
-    """Return the value of a query without results: 0 or, for geometric means, the logarithm of trec_eval's floor."""
-    return math.log(_FLOOR) if name.startswith("gm_") else 0.0
 
 
 def _evaluate(judgements: Judgements, run: Run, measures: list[str], relevant: int) -> dict[str, dict[str, float]]:

@@ -105,7 +105,9 @@ class ConfidenceSequence:
         counts = np.array(list(self._counts.values()), dtype=np.float64)
         self._narrow(values, counts)
         if self._null is not None:
-            self._most_capital = max(self._most_capital, self._log_capital_against(self._null, values, counts))
+            # The mean of the null hypothesis may lie outside the bounds, where no data are possible.
+            capital = float(log_capital(values, counts, self._null)) if 0 <= self._null <= 1 else math.inf
+            self._most_capital = max(self._most_capital, capital)
 
     @property
     def interval(self) -> SequentialInterval | None:
@@ -123,12 +125,6 @@ class ConfidenceSequence:
 
     def _unscale(self, share: float) -> float:
         return self._lowest + self._span * share
-
-    def _log_capital_against(self, null: float, values: Floats, counts: Floats) -> float:
-        """Return the log capital against a mean, which may lie outside the bounds."""
-        if not 0 <= null <= 1:
-            return math.inf
-        return float(log_capital(values, counts, null))
 
     def _narrow(self, values: Floats, counts: Floats) -> None:
         """Exclude the means against which the capital has now reached the limit.

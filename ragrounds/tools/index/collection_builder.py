@@ -312,11 +312,6 @@ class _CollectionBuild:
         elif self._progress:
             self._progress(self._passages.count)
 
-    def _report_name(self, path: Path) -> str:
-        """Return a file's name as the report shows it."""
-        root = self._source.root
-        return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
-
     def _store_document(self, passage: Passage, path: Path, line: int) -> None:
         """Store a document's pieces, or reject it if its id was seen before."""
         value = id_hash(passage.id)
@@ -327,9 +322,9 @@ class _CollectionBuild:
             self._bad.append(wrong)
             # `passages` has already counted this document as read.
             (self._report.rows if line else self._report.files)["read"] -= 1
-            self._report.add(
-                self._report_name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line
-            )
+            root = self._source.root
+            name = str(path) if root is None else path.name if path == root else str(path.relative_to(root))
+            self._report.add(name, "skipped", "its id was given before", detail=repr(passage.id), row=line)
             return
         for piece in self._chunk(passage) if self._chunk else (passage,):
             self._passages.add(piece)

@@ -195,10 +195,8 @@ class FlatStore:
             best_scores = np.hstack([best_scores, scores])
             best_positions = np.hstack([best_positions, positions + start])
             order = np.argsort(-self._sign * best_scores, axis=1, kind="stable")[:, :k]
-            best_scores, best_positions = (
-                np.take_along_axis(best_scores, order, 1),
-                np.take_along_axis(best_positions, order, 1),
-            )
+            best_scores = np.take_along_axis(best_scores, order, 1)
+            best_positions = np.take_along_axis(best_positions, order, 1)
         return best_scores, best_positions
 
 

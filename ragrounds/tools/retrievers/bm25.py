@@ -218,13 +218,7 @@ class Bm25Searcher:
 
     def _ranked(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return the result of :meth:`ranked`, with ties to the passage that comes first in the corpus."""
-        return self._top(self._weighted(query), k)
-
-    def _top(self, terms: Sequence[Weighted], k: int) -> list[tuple[int, float]]:
-        """Return positions of the best passages with their scores.
-
-        Ties go to the passage that comes first in the corpus.
-        """
+        terms = self._weighted(query)
         if not terms:
             return []
         self._uncompiled -= self._statistics.passages
@@ -266,15 +260,11 @@ class Bm25Searcher:
                 entries[text] = None if term is None else (term, int(holders[term]), float(greatest[term]))
         return entries
 
-    def _idf(self, holders: int) -> float:
-        """Return Lucene's inverse document frequency."""
-        return math.log(1 + (self._statistics.counted - holders + 0.5) / (holders + 0.5))
-
     def _weight(self, holders: int, count: int, length: int) -> float:
         """Return the weight of a term in the query: idf and all factors that the passages' weights leave out."""
         total = self._statistics.counted
-        if not self._parameters.query_weighted:
-            return count * self._idf(holders)
+        if not self._parameters.query_weighted:  # Lucene's inverse document frequency
+            return count * math.log(1 + (total - holders + 0.5) / (holders + 0.5))
         idf = math.log((total + 1) / (holders + 0.5))
         mean = self._statistics.tokens / total
         k1, b = self._parameters.k1, self._parameters.b

@@ -22,7 +22,7 @@ from ragrounds.base.files import read_text
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, member_spec, value_of
 from ragrounds.tools.search_notes import SEARCH_NOTES
 
 _DATE = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
@@ -104,15 +104,11 @@ class DatedSearcher:
         return passages
 
 
-def _open(spec: Spec, corpora: SearchedCorpora) -> DatedSearcher:
-    return DatedSearcher(spec, corpora.searcher(member_spec(spec)))
-
-
 AS_OF = Retriever(
     name="as_of",
     summary="what was known at a date: later documents, and those of no known date, are not found",
     example="as_of[of=bm25,date=2015-06-30,dates=dates.csv]",
-    open=_open,
+    open=lambda spec, corpora: DatedSearcher(spec, corpora.searcher(member_spec(spec))),
     parameters=(
         RetrieverParameter("of", "the retriever inside", "bm25"),
         RetrieverParameter("date", "the last day that counts: YYYY-MM-DD, YYYY-MM or YYYY"),

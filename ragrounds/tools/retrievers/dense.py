@@ -68,11 +68,14 @@ def open_dense(
     documents, folder = vectors_place(collection, encoding)
     embedder = open_embedder(encoding)
     counting = partial(progress, "embedding") if progress else None
-
-    def _make() -> DenseStatistics:
-        return _build(collection, folder, documents, encoding, embedder, counting)
-
-    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make, resumes=True)
+    statistics = whole_index(
+        collection,
+        folder,
+        DenseStatistics,
+        (FORMAT, documents),
+        lambda: _build(collection, folder, documents, encoding, embedder, counting),
+        resumes=True,
+    )
     path, kind = vectors_file(folder, encoding)
     vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
     placed = {key: value for key, value in spec.parameters.items() if key not in _NOT_RESULTS}
@@ -106,11 +109,14 @@ def indexed_store(
     described = msgspec.json.encode({"of": index_form, "metric": metric, "index": fitted.index}).decode()
     key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"faiss-{key}"
-
-    def _make() -> VectorIndexManifest:
-        return build_and_measure(folder, described, collection.manifest.version, vectors, metric, fitted, progress)
-
-    whole_index(collection, folder, VectorIndexManifest, (1, described), _make)
+    version = collection.manifest.version
+    whole_index(
+        collection,
+        folder,
+        VectorIndexManifest,
+        (1, described),
+        lambda: build_and_measure(folder, described, version, vectors, metric, fitted, progress),
+    )
     return read_index(folder / "index.faiss", vectors, metric, fitted)
 
 
@@ -241,11 +247,6 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     return corpora.open_over_all(lambda collection: open_dense(collection, spec, card, progress=corpora.progress))
 
 
-def _names() -> list[str]:
-    """Return the names of all cards. Rerankers are included so that an error can explain how a reranker is used."""
-    return card_names("dense", "api", "foreign", "reranker", "late")
-
-
 DENSE = Retriever(
     name="dense",
     summary="any embedding model: a Hugging Face id, a folder, openai:MODEL, import:module:name, or a card",
@@ -259,5 +260,6 @@ DENSE = Retriever(
     cost="the model once for each query",
     extra="dense",
     library="faiss",
-    further_names=_names,
+    # Rerankers are included so that an error can explain how a reranker is used.
+    further_names=lambda: card_names("dense", "api", "foreign", "reranker", "late"),
 )

@@ -105,8 +105,15 @@ class FusedSearcher:
     async def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
-        rankings = await asyncio.gather(*(_search_member(member, query, depth) for member in self._members.values()))
-        key_of = _id if self._ignores_corpus else _key
+        searches = [
+            member.search_whole if isinstance(member, JoinedSearcher) else member.search
+            for member in self._members.values()
+        ]
+        rankings = await asyncio.gather(*(search(query, depth) for search in searches))
+
+        def key_of(passage: Passage) -> Key:
+            return "" if self._ignores_corpus else passage.corpus, passage.id
+
         # In reverse, so that the first retriever's passage, and its highest hit, wins.
         passages = {key_of(passage): passage for hits in reversed(rankings) for passage in reversed(hits)}
         if self._by_score:
@@ -149,18 +156,6 @@ def _weight(spec: Spec, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise UserError(f"Cannot use {key}={value!r} in {spec.name}: expected a number above 0.")
     return float(value)
-
-
-def _key(passage: Passage) -> Key:
-    return passage.corpus, passage.id
-
-
-def _id(passage: Passage) -> Key:
-    return "", passage.id
-
-
-async def _search_member(member: Searcher, query: str, depth: int) -> list[Passage]:
-    return await (member.search_whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:

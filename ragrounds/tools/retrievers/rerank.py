@@ -65,7 +65,12 @@ class RerankedSearcher:
         first, rest = passages[: self._top], passages[self._top :]
         if not first:
             return []
-        scores = await asyncio.to_thread(self._scores, query, first)
+
+        def score_first() -> list[float]:
+            with self._lock:
+                return self._scorer(query, [joined(passage.title, passage.text, "sentence") for passage in first])
+
+        scores = await asyncio.to_thread(score_first)
         ordered = sorted(zip(first, scores, strict=True), key=lambda hit: (-hit[1], hit[0].rank))
         lowest = ordered[-1][1]
         hits = ordered + [(passage, lowest - number) for number, passage in enumerate(rest, 1)]
@@ -73,10 +78,6 @@ class RerankedSearcher:
             msgspec.structs.replace(passage, score=score, rank=rank, retriever=self.spec)
             for rank, (passage, score) in enumerate(hits[:k], 1)
         ]
-
-    def _scores(self, query: str, passages: list[Passage]) -> list[float]:
-        with self._lock:
-            return self._scorer(query, [joined(passage.title, passage.text, "sentence") for passage in passages])
 
 
 class CrossEncoderScorer:

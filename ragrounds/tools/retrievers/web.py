@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+from ragrounds.tools.retriever import Retriever, RetrieverParameter
 from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 
 if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
@@ -58,15 +58,11 @@ class WebSearcher(LiveSearcher):
         return excerpt(page.text, hit.text)
 
 
-def _open(spec: Spec, corpora: SearchedCorpora) -> WebSearcher:
-    return WebSearcher(spec)
-
-
 WEB = Retriever(
     name="web",
     summary="the web as a corpus, by a search provider",
     example="web[provider=tavily,pages=true]",
-    open=_open,
+    open=lambda spec, corpora: WebSearcher(spec),
     parameters=(
         RetrieverParameter(
             "provider", "tavily, brave, serper, or searxng[url=…]; each takes rate, length, words, wait"

@@ -74,7 +74,10 @@ class LiveSearcher(ABC):
             return []
         except SearchFailed as problem:
             raise GaveUp(problem.kind, f"{problem}. The query was {query[:_SHOWN]!r}.") from None
-        scores = _scores(results)
+        scores = [hit.score for hit in results if hit.score is not None]
+        # Scores of a provider are used only if every hit has one and they agree with its order.
+        if len(scores) < len(results) or not all(first >= second for first, second in pairwise(scores)):
+            scores = [1 / rank for rank in range(1, len(results) + 1)]
         return [
             Passage(
                 id=hit.id,
@@ -88,12 +91,3 @@ class LiveSearcher(ABC):
             )
             for rank, (hit, score) in enumerate(zip(results, scores, strict=True), 1)
         ]
-
-
-def _scores(hits: Sequence[LiveHit]) -> list[float]:
-    """Return the provider's scores if all hits have one and they descend, else 1 / rank."""
-    scores = [hit.score for hit in hits if hit.score is not None]
-    # Scores of a provider are used only if every hit has one and they agree with its order.
-    if scores and len(scores) == len(hits) and all(first >= second for first, second in pairwise(scores)):
-        return scores
-    return [1 / rank for rank in range(1, len(hits) + 1)]

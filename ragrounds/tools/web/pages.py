@@ -129,9 +129,8 @@ def is_public(address: str) -> bool:
             hidden = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         if hidden is not None:
             return hidden.is_global and not hidden.is_multicast
-        if (
-            parsed not in _UNICAST or parsed in _EXAMPLES
-        ):  # Python also calls addresses global that no registry has assigned
+        # Python also calls addresses global that no registry has assigned.
+        if parsed not in _UNICAST or parsed in _EXAMPLES:
             return False
     return parsed.is_global and not parsed.is_multicast
 
@@ -290,18 +289,15 @@ def excerpt(text: str, snippet: str, around: int = AROUND, beginning: int = BEGI
     snippet_words = Counter(words(snippet))
     best, span = FITS, None
     for sentence in _SENTENCE.finditer(text):
-        fit = _f1(Counter(words(sentence.group())), snippet_words)
+        sentence_words = Counter(words(sentence.group()))
+        # The F1 of the overlap of two bags of words.
+        common = (sentence_words & snippet_words).total()
+        fit = 2 * common / (sentence_words.total() + snippet_words.total()) if common else 0.0
         if fit > best:
             best, span = fit, sentence.span()
     if span is None:
         return text[:beginning]
     return text[max(0, span[0] - around) : span[1] + around]
-
-
-def _f1(first: Counter[str], second: Counter[str]) -> float:
-    """Return the F1 of the overlap of two bags of words."""
-    common = (first & second).total()
-    return 2 * common / (first.total() + second.total()) if common else 0.0
 
 
 def _decode_page(fetched: Fetched) -> str:

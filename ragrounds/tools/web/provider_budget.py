@@ -167,7 +167,9 @@ class ProviderTraffic:
         """
         tries, first_fault, started = 0, None, time.monotonic()
         while True:
-            await self._wait_for_pause()
+            # In a long wait the attempt makes room for another.
+            while (left := self._paused_until - time.monotonic()) > 0:
+                await (asyncio.sleep if left < _LONG else SLEEPING.get())(left)
             if started < self._ended:  # another search has waited for it long enough
                 raise StopRun(self._why_ended)
             async with self._slots:
@@ -188,7 +190,11 @@ class ProviderTraffic:
                 self._gone_since = self._gone_since or now
                 left = self._gone_since + budget.wait - now
                 if left <= 0:
-                    self._ended, self._why_ended = now, self._absence_text(error, now - self._gone_since)
+                    self._ended = now
+                    self._why_ended = (
+                        f"{self._who} has given no answer for {now - self._gone_since:.0f} s: {error}. What is done is "
+                        "kept: the same command goes on from there when it is back."
+                    )
                     raise StopRun(self._why_ended)
                 self._pause(error, number, left)
                 continue
@@ -205,12 +211,6 @@ class ProviderTraffic:
             tries += 1
             if tries >= TRIES:
                 raise SearchFailed(f"{error} (gave up after {TRIES} tries)", error.kind)
-
-    def _absence_text(self, fault: PassingFault, seconds: float) -> str:
-        return (
-            f"{self._who} has given no answer for {seconds:.0f} s: {fault}. What is done is kept: the same command "
-            "goes on from there when it is back."
-        )
 
     def _pause(self, fault: PassingFault, number: int, longest: float) -> None:
         """Make every request wait, at most `longest` seconds if the provider names no time.
@@ -229,11 +229,6 @@ class ProviderTraffic:
             self._rounds += 1
             self._cut_at = next(self._numbers)
         self._paused_until = max(self._paused_until, now + pause)
-
-    async def _wait_for_pause(self) -> None:
-        """Wait until no pause is in effect. In a long wait the attempt makes room for another."""
-        while (left := self._paused_until - time.monotonic()) > 0:
-            await (asyncio.sleep if left < _LONG else SLEEPING.get())(left)
 
     async def _wait_for_turn(self, rate: float) -> bool:
         """Wait for the next moment that the rate allows, and return True if a request may leave then."""

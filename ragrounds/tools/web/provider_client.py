@@ -122,17 +122,14 @@ class ProviderClient:
         SEARCH_REQUESTS.report(Used(f"search:{self.name}", None, hosted=True, requests=1, each=self.budget.price))
         return answer
 
-    def _client(self) -> httpx.AsyncClient:
+    async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+        """Make one request and read its answer. Faults are raised by their consequence."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(
                 transport=self._transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS}
             )
-        return self._clients[loop]
-
-    async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
-        """Make one request and read its answer. Faults are raised by their consequence."""
-        client = self._client()
+        client = self._clients[loop]
         request = build(client, self.url, self.key)
         try:
             with own_traffic():
@@ -162,7 +159,13 @@ class ProviderClient:
             body = await read_parts(response.aiter_raw(), response.headers.get("content-encoding", ""), REPLY.size)
             if status != 200:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                self._raise_for_status(status, self._error_text(body), headers, traffic)
+                try:
+                    words = _message(read_json(body[:65_536]))
+                except ValueError:
+                    words = ""
+                # On one line and without keys.
+                message = self.redact(safe(" ".join(words.split()), _MESSAGE_LENGTH)).rstrip(".")
+                self._raise_for_status(status, message, headers, traffic)
             return body
         finally:
             await response.aclose()
@@ -185,14 +188,6 @@ class ProviderClient:
         if status in (402, 432, 433):
             return "Its plan is used up: see your account there."
         return f"Check {self._variable}." if self._variable else "Check its address."
-
-    def _error_text(self, body: bytes) -> str:
-        """Return the message of an error, on one line and without keys."""
-        try:
-            words = _message(read_json(body[:65_536]))
-        except ValueError:
-            words = ""
-        return self.redact(safe(" ".join(words.split()), _MESSAGE_LENGTH)).rstrip(".")
 
 
 def xml_root(content: bytes, tags: int) -> Element:

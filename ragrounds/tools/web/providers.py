@@ -96,20 +96,6 @@ def _searxng(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) 
     return client.build_request("GET", f"{url}/search", params=parameters)
 
 
-def _tavily(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    headers = {"Authorization": f"Bearer {key}"}
-    return client.build_request("POST", f"{url}/search", json={"query": query, "max_results": k}, headers=headers)
-
-
-def _brave(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    headers = {"X-Subscription-Token": key, "Accept": "application/json"}
-    return client.build_request("GET", f"{url}/res/v1/web/search", params={"q": query, "count": k}, headers=headers)
-
-
-def _serper(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    return client.build_request("POST", f"{url}/search", json={"q": query, "num": k}, headers={"X-API-KEY": key})
-
-
 _Ask = Callable[[httpx.AsyncClient, str, str, str, int], httpx.Request]
 
 
@@ -128,17 +114,32 @@ _PROVIDERS: dict[str, _ProviderForm] = {
     "searxng": _ProviderForm(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
     # 100 requests a minute for a key of development, 1,000 for one of production; a basic search is one credit.
     "tavily": _ProviderForm(
-        _tavily, "https://api.tavily.com", "TAVILY_API_KEY", ProviderBudget(rate=100 / 60, length=400, price=0.008)
+        lambda client, url, key, query, k: client.build_request(
+            "POST",
+            f"{url}/search",
+            json={"query": query, "max_results": k},
+            headers={"Authorization": f"Bearer {key}"},
+        ),
+        "https://api.tavily.com",
+        "TAVILY_API_KEY",
+        ProviderBudget(rate=100 / 60, length=400, price=0.008),
     ),
     "brave": _ProviderForm(
-        _brave,
+        lambda client, url, key, query, k: client.build_request(
+            "GET",
+            f"{url}/res/v1/web/search",
+            params={"q": query, "count": k},
+            headers={"X-Subscription-Token": key, "Accept": "application/json"},
+        ),
         "https://api.search.brave.com",
         "BRAVE_API_KEY",
         ProviderBudget(rate=1, length=400, words=50, price=0.005),
     ),
     # Google looks at 2,048 characters, and at the first 32 words of them.
     "serper": _ProviderForm(
-        _serper,
+        lambda client, url, key, query, k: client.build_request(
+            "POST", f"{url}/search", json={"q": query, "num": k}, headers={"X-API-KEY": key}
+        ),
         "https://google.serper.dev",
         "SERPER_API_KEY",
         ProviderBudget(rate=5, length=2048, words=32, price=0.001),

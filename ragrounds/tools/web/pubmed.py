@@ -60,7 +60,12 @@ class PubMed(LiveSearcher):
         any of the words are searched for, and a note on the search reports it.
         """
         query_text = fitted(query, self._client.budget, "pubmed")
-        ids = await matched(query_text, self._match, "pubmed", lambda text: self._ids(text, k))
+
+        async def search(text: str) -> list[str]:
+            fields = {"term": text, "retmax": str(k), "sort": "relevance"}
+            return (await self._get("esearch.fcgi", fields, _listed))[:k]
+
+        ids = await matched(query_text, self._match, "pubmed", search)
         if not ids:
             return []
         articles_by_id = {
@@ -73,9 +78,6 @@ class PubMed(LiveSearcher):
             LiveHit(redact(article.id), redact(article.title), redact(article.text or article.title))
             for article in articles
         ]
-
-    async def _ids(self, text: str, k: int) -> list[str]:
-        return (await self._get("esearch.fcgi", {"term": text, "retmax": str(k), "sort": "relevance"}, _listed))[:k]
 
     async def _get(self, tool: str, parameters: dict[str, str], read: Callable[[bytes], T]) -> T:
         """Request one of the E-utilities, and read its answer."""
@@ -111,10 +113,6 @@ def parsed(content: bytes) -> list[LiveHit]:
     return [_READERS[node.tag](node) for node in root.iter() if node.tag in _READERS]
 
 
-def _article(node: Element) -> LiveHit:
-    return LiveHit(_text(node, ".//PMID"), _text(node, ".//ArticleTitle"), _abstract(node))
-
-
 def _book(node: Element) -> LiveHit:
     """Read a book, or a chapter of a book.
 
@@ -127,7 +125,10 @@ def _book(node: Element) -> LiveHit:
     )
 
 
-_READERS = {"PubmedArticle": _article, "PubmedBookArticle": _book}
+_READERS: dict[str, Callable[[Element], LiveHit]] = {
+    "PubmedArticle": lambda node: LiveHit(_text(node, ".//PMID"), _text(node, ".//ArticleTitle"), _abstract(node)),
+    "PubmedBookArticle": _book,
+}
 
 
 def _abstract(node: Element) -> str:

@@ -58,9 +58,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
 
 
 def _file(folder: Path, split: str, kind: str) -> Path:
-    split_names = {"test": ("test",), "train": ("training", "train"), "dev": ("development", "dev")}.get(
-        split, (split,)
-    )
+    split_names = {"train": ("training", "train"), "dev": ("development", "dev")}.get(split, (split,))
     paths = sorted(
         path for path in folder.glob(f"*_{kind}*.tsv") if any(f"_{name}_" in path.name for name in split_names)
     )

@@ -157,8 +157,7 @@ def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, 
         if other is not None:
             problem = (
                 f"the answer {quote_value(answer)} is the label of {quote_value(options[answer])} and also the text "
-                "of the "
-                f"option {quote_value(other)}; use labels that are not the text of another option"
+                f"of the option {quote_value(other)}; use labels that are not the text of another option"
             )
             raise broken(path, problem, location)
         return answer

@@ -104,7 +104,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     name = source.dataset or (path.name if path.is_dir() else path.name.partition(".")[0])
     selected = _sample_candidates(survey, setting)
     if not selected:
-        raise broken(path, _nothing(survey, setting))
+        raise broken(path, _why_nothing_is_asked(survey, setting))
     holding: dict[tuple[str, str], set[str]] = {(head, tail): set() for head, _, tail in selected}
     for part in survey.files.parts:
         for (head, relation, tail), _ in triplets(part):
@@ -169,6 +169,10 @@ def surveyed(source: BenchmarkSource, setting: LinkSetting) -> GraphSurvey:
                 content += content_number(triplet)
             if date and is_asked and setting.part == "last_tenth" and date.strip().isdigit():
                 dates.append(min(int(date), 1 << 62))
+    counts_by_key: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for both_types, relation_counts in counts.items():
+        for relation, count in relation_counts.items():
+            counts_by_key[both_types][_relation_key(relation)] += count
     seed = content % (1 << 63) if setting.seed is None else setting.seed
     newest, start_index = 0, 0
     if setting.part == "last_tenth" and asked_count >= 10 * setting.sample:
@@ -178,17 +182,10 @@ def surveyed(source: BenchmarkSource, setting: LinkSetting) -> GraphSurvey:
         files=graph,
         names=names,
         types=types,
-        counts={types: _by_key(relation_counts) for types, relation_counts in counts.items()},
+        counts=counts_by_key,
         seed=seed,
         first=(newest, start_index),
     )
-
-
-def _by_key(counts: Mapping[str, int]) -> Counter[str]:
-    merged: Counter[str] = Counter()
-    for relation, count in counts.items():
-        merged[_relation_key(relation)] += count
-    return merged
 
 
 def _relation_key(relation: str) -> str:
@@ -248,7 +245,7 @@ def _sample_candidates(survey: GraphSurvey, setting: LinkSetting) -> list[Triple
     return [triplet for _, _, triplet in sorted(heap, key=lambda entry: -entry[0] if by_shuffle_key else entry[1])]
 
 
-def _nothing(survey: GraphSurvey, setting: LinkSetting) -> str:
+def _why_nothing_is_asked(survey: GraphSurvey, setting: LinkSetting) -> str:
     if setting.between and setting.between not in survey.counts:
         pairs = ", ".join(sorted(f"{head},{tail}" for head, tail in survey.counts if head and tail)[:8])
         return f'no triplet joins {" and ".join(setting.between)}; between="…" may name {pairs or "no types here"}'
