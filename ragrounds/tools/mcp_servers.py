@@ -34,6 +34,8 @@ LISTING = 30.0
 """Seconds for a server to list its tools."""
 LONGEST = 20_000
 """Number of characters of an answer that a model gets."""
+_CONNECTION_CLOSED, _REQUEST_TIMEOUT = -32000, 408
+"""Codes of the library's own errors, which no server has answered."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -175,13 +177,17 @@ async def use_tool(source: McpSource, tool: str, arguments: Mapping[str, object]
         GaveUp: the server does not answer, even after repeated requests.
     """
     for number in range(1, TRIES + 1):
+        shared = _SESSIONS.session_of(source)
         try:
-            session = await _SESSIONS.session_of(source)
+            session = await shared.session()
             answer = await asyncio.wait_for(session.call_tool(tool, dict(arguments)), source.server.seconds)
         except (UserError, asyncio.CancelledError):
             raise
         except Exception as problem:
-            await _SESSIONS.drop(source)
+            # Other calls may wait for answers in the same session: a server that answers with an error keeps it.
+            code = getattr(getattr(problem, "error", None), "code", None)
+            if code in (None, _CONNECTION_CLOSED, _REQUEST_TIMEOUT):
+                await _SESSIONS.drop(source, shared)
             if number == TRIES:
                 message = _reason(source, problem)
                 kind = "timeout" if isinstance(problem, TimeoutError) else "server"
@@ -200,18 +206,19 @@ class _Sessions:
     def __init__(self) -> None:
         self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _OpenSession]] = WeakKeyDictionary()
 
-    async def session_of(self, source: McpSource) -> ClientSession:
-        """Return the server's session on this loop, opened if needed."""
+    def session_of(self, source: McpSource) -> _OpenSession:
+        """Return the server's session on this loop, which is opened if needed."""
         sessions = self._open.setdefault(asyncio.get_running_loop(), {})
         if source.actor not in sessions:
             sessions[source.actor] = _OpenSession(source)
-        return await sessions[source.actor].session()
+        return sessions[source.actor]
 
-    async def drop(self, source: McpSource) -> None:
-        """Close the server's session on this loop. The next call opens another."""
-        session = self._open.get(asyncio.get_running_loop(), {}).pop(source.actor, None)
-        if session is not None:
-            await session.close()
+    async def drop(self, source: McpSource, broken: _OpenSession) -> None:
+        """Close a session on this loop. The next call opens another, unless a call has done so already."""
+        sessions = self._open.get(asyncio.get_running_loop(), {})
+        if sessions.get(source.actor) is broken:
+            del sessions[source.actor]
+            await broken.close()
 
 
 _SESSIONS = _Sessions()
