@@ -51,6 +51,18 @@ def test_a_second_start_is_refused_in_one_line_until_the_first_has_ended(store: 
     assert held(store) == []
 
 
+def test_a_store_that_cannot_be_written_does_not_hide_why_a_run_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def release(lease: Lease) -> None:
+        raise UserError("The store cannot be written.")
+
+    with Lease(store.engine, ["a"]), monkeypatch.context() as broken:
+        broken.setattr(Lease, "_release", release)
+        with pytest.raises(UserError, match="run a is being made by process"):
+            Lease(store.engine, ["a"]).__enter__()
+
+
 @pytest.mark.slow
 def test_a_dead_owner_on_this_machine_is_taken_over_at_once(store: Store) -> None:
     script = (

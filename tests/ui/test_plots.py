@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
@@ -256,3 +257,12 @@ def test_a_frontier_of_many_is_drawn_at_once() -> None:
 
 def test_the_document_is_small() -> None:
     assert len(io.BytesIO(svg(frontier(30)).encode()).getvalue()) < 30_000
+
+
+def test_rows_begin_in_one_column_whatever_the_width_of_their_names() -> None:
+    marks = tuple(
+        Mark(name=name, value=0.5, note=note) for name, note in (("plain", "n = 1"), ("医学问答" * 3, "共一题"))
+    )
+    lines = draw(Picture(title="t", marks=marks, bars=True), width=80).plain.split("\n")
+    assert len({cell_len(line[: line.index("█")]) for line in lines[:2]}) == 1
+    assert max(map(cell_len, lines)) <= 80

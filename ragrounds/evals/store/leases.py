@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 
 import sqlalchemy as sa
@@ -58,7 +59,8 @@ class Lease:
             for run in self._runs:
                 self._take(run)
         except BaseException:
-            self._release()
+            with suppress(UserError):  # the first reason counts
+                self._release()
             raise
         self._keeper.start()
         return self

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
@@ -91,12 +91,12 @@ def _render_rows(picture: Picture, width: int) -> Text:
     """Render a line for each mark: its name, its interval and the mark on the strip, its figure."""
     axis, text, group = value_axis(picture), Text(), ""
     figures = [mark_text(picture, mark) for mark in picture.marks]
-    columns = max(10, min(60, width - _NAME_WIDTH - 3 - max(map(len, figures))))
+    columns = max(10, min(60, width - _NAME_WIDTH - 3 - max(map(cell_len, figures))))
     for mark, figure in zip(picture.marks, figures, strict=True):
         if mark.group and mark.group != group:
             text.append(f"{one_line(mark.group, width)}\n", style="bold")
         group = mark.group
-        text.append(f"{one_line(mark.name, _NAME_WIDTH):<{_NAME_WIDTH}} ")
+        text.append(f"{set_cell_size(one_line(mark.name, _NAME_WIDTH), _NAME_WIDTH)} ")
         _append_cells(text, _strip(picture, mark, axis, columns))
         text.append(f"  {figure}\n")
     positions = [round(axis.position_of(tick) * (columns - 1)) for tick in axis.ticks]
