@@ -81,7 +81,9 @@ def set_length(opened: SentenceTransformer, length: int) -> int:
 
     A static encoder has no limit, and a `length` of 0 changes nothing.
     """
-    if not length or _is_static(opened):
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    if not length or isinstance(opened[0], StaticEmbedding):
         return 0
     before = int(opened.max_seq_length or 0)
     opened.max_seq_length = length
@@ -171,14 +173,19 @@ def without_lora(opened: SentenceTransformer) -> None:
 
 
 def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
-    """Write an encoder; it gets its name after all of it is written."""
+    """Write an encoder to a folder, which is complete whenever it exists.
 
-    # Written to another folder and renamed, so that a folder of this name is always complete.
-    temporary = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    opened.save(str(temporary), create_model_card=False)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
+    If the process is killed, the previous encoder is kept: under its name, or next to it as ``.NAME.old``.
+    """
+    new, previous = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("part", "old"))
+    shutil.rmtree(new, ignore_errors=True)
+    opened.save(str(new), create_model_card=False)
+    # A folder that is not empty cannot be replaced in one step. The previous encoder is removed last.
+    if folder.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        folder.rename(previous)
+    new.rename(folder)
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 def save_pair(
@@ -189,8 +196,8 @@ def save_pair(
     Args:
         query: The query encoder.
         document: The document encoder; may be the same one.
-        folder: Replaced where there is one.
-        prefixes: What ``encode_query`` and ``encode_document`` put before their texts.
+        folder: Folder of the pair; an earlier pair in it is replaced.
+        prefixes: Texts that ``encode_query`` and ``encode_document`` put before each query and document.
     """
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,14 +231,7 @@ def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def _is_static(opened: SentenceTransformer) -> bool:
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    return isinstance(opened[0], StaticEmbedding)
-
-
 def _keep_layers(opened: SentenceTransformer, encoder: Encoder) -> None:
-
     transformer: Any = opened[0]
     model = transformer.model
     count = int(getattr(model.config, "num_hidden_layers", 0))
