@@ -1,10 +1,9 @@
 """Pipeline `false-negatives`: estimates how many relevant documents a benchmark's labels miss (CMedTEB, Appendix E,
 Table 20).
 
-START → candidates → draw → grade → END
+START → candidates → grade → END
 
 * ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
-* ``draw``: selects those that are graded.
 * ``grade``: a model grades each from S to D (CMedTEB, Table 23), several per call. A document for which it gave no
   readable grade, or which it refused, has no grade; the query continues, unless none of its documents was graded.
 
@@ -70,22 +69,16 @@ def judged_query_items(query_set: QuerySet, *, language: str, limit: int | None,
     Raises:
         UserError: no query has a text.
     """
-    items = [_item(query, text, query_set, language) for query, text in query_set.queries.items() if text.strip()]
-    dropped = [
-        Dropped(id=query, stage=INTAKE, reason="it is empty")
-        for query, text in query_set.queries.items()
-        if not text.strip()
-    ]
+    benchmark, items, dropped = f"false-negatives/{query_set.name}", list[Item](), list[Dropped]()
+    for query, text in query_set.queries.items():
+        if not text.strip():
+            dropped.append(Dropped(id=query, stage=INTAKE, reason="it is empty"))
+            continue
+        labelled = tuple(document for document, grade in query_set.judgements[query].items() if grade > 0)
+        question = Question(id=query, benchmark=benchmark, text=text, kind="long", language=language)
+        items.append(Item(question, Gold(question_id=query, answer="", documents=labelled)))
     name = plain_name(query_set.name)
     return draw_items(f"false-negatives/{name}", items, dropped, source=query_set.name, limit=limit, seed=seed)
-
-
-def _item(query: str, text: str, queries: QuerySet, language: str) -> Item:
-    labelled = tuple(document for document, grade in queries.judgements[query].items() if grade > 0)
-    question = Question(
-        id=query, benchmark=f"false-negatives/{queries.name}", text=text, kind="long", language=language
-    )
-    return Item(question, Gold(question_id=query, answer="", documents=labelled))
 
 
 PIPELINE = Pipeline(

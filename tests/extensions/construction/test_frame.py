@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec import Struct
@@ -326,3 +327,16 @@ def test_a_file_that_cannot_be_made_leaves_no_new_folder(tmp_path: Path) -> None
         built({"first.jsonl": lines()}, tmp_path / "mine")
     assert (tmp_path / "mine" / "first.jsonl").read_bytes() == b"x\n"
     assert names(tmp_path / "mine") == {"first.jsonl", "card.json"}
+
+
+@pytest.mark.parametrize("name", ["case_questions", "consensus_labels", "false_negatives", "relevance_mining"])
+def test_a_pipeline_describes_the_stages_that_it_has(name: str) -> None:
+    module = importlib.import_module(f"ragrounds.extensions.construction.{name}")
+    (line,) = (line for line in module.__doc__.splitlines() if line.count("→") > 1)
+    described = line.partition(".")[0].removeprefix("START → ").removesuffix(" → END").split(" → ")
+    assert tuple(described) == module.PIPELINE.stages == tuple(nodes_in_order(module.build(), described))
+
+
+def nodes_in_order(graph: Any, order: list[str]) -> list[str]:
+    """Return the graph's nodes in this order, those that are not in it last."""
+    return sorted(graph.nodes, key=lambda node: order.index(node) if node in order else len(order))
