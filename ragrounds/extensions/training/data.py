@@ -29,7 +29,7 @@ from ragrounds.tools.jsonlines import read_rows
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
 
 
-Drawn = TypeVar("Drawn")
+Sampled = TypeVar("Sampled")
 
 
 class Example(Struct, frozen=True):
@@ -48,7 +48,12 @@ def read_texts(entries: Sequence[Texts], seed: int) -> list[str]:
     """
     unique_texts: dict[str, None] = {}
     for number, entry in enumerate(entries):
-        raw = _read_corpus(entry.source) if entry.source else _read_fields(Path(entry.file).expanduser(), entry.fields)
+        raw: Iterable[str]
+        if entry.source:
+            source_passages = (passage for passage, _ in passages(corpus_source(entry.source)))
+            raw = (text for passage in source_passages for text in (passage.title, passage.text))
+        else:
+            raw = _read_fields(Path(entry.file).expanduser(), entry.fields)
         texts = sentences(raw, entry.words) if entry.cut == "sentences" else raw
         sampled = _sample(dict.fromkeys(" ".join(text.split()) for text in texts), entry.limit, seed + number)
         unique_texts.update(dict.fromkeys(sampled))
@@ -61,13 +66,9 @@ def sentences(texts: Iterable[str], words: tuple[int, int]) -> Iterator[str]:
     low, high = words
     for text in texts:
         for sentence in _END.split(text):
-            if low <= _words(sentence) <= high:
+            chinese_words = sum("\u4e00" <= letter <= "\u9fff" for letter in sentence)
+            if low <= (chinese_words or len(sentence.split())) <= high:
                 yield sentence.strip()
-
-
-def _words(sentence: str) -> int:
-    chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in sentence)
-    return chinese or len(sentence.split())
 
 
 def read_pairs(entries: Sequence[Pairs], seed: int) -> list[Example]:
@@ -127,7 +128,6 @@ def _read_pair_file(entry: Pairs) -> Iterator[Example]:
 
 
 def _read_judged_pairs(entry: Pairs) -> Iterator[Example]:
-
     queries_of_set = query_set(entry.benchmark, split=entry.split)
     relevant_documents = {
         document for grades in queries_of_set.judgements.values() for document, grade in grades.items() if grade > 0
@@ -141,12 +141,6 @@ def _read_judged_pairs(entry: Pairs) -> Iterator[Example]:
         for document, grade in grades.items():
             if grade > 0 and document in texts:
                 yield Example(queries_of_set.queries[query], texts[document])
-
-
-def _read_corpus(corpus: str) -> Iterator[str]:
-    for passage, _ in passages(corpus_source(corpus)):
-        yield passage.title
-        yield passage.text
 
 
 def _read_fields(path: Path, fields: Sequence[str]) -> Iterator[str]:
@@ -170,7 +164,7 @@ def _texts(value: object) -> list[str]:
     return [" ".join(text.split()) for text in entries if isinstance(text, str) and text.strip()]
 
 
-def _sample(values: Iterable[Drawn], limit: int, seed: int) -> list[Drawn]:
+def _sample(values: Iterable[Sampled], limit: int, seed: int) -> list[Sampled]:
     """Return all values in the seed's order, or the first `limit` of them."""
     shuffled = list(values)
     random.Random(seed).shuffle(shuffled)

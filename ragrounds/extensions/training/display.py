@@ -44,7 +44,11 @@ def print_pairs(table: PairTable) -> None:
     def quality(benchmark: RetrievalQuality) -> Column:
         """Return the column of a benchmark: nDCG@10, and its share of the teacher's."""
         values, first = benchmark.values, benchmark.values[table.rows[0].name]
-        heading = safe(f"{benchmark.benchmark} {_note(benchmark)}")
+        notes = [benchmark.split, number_of(benchmark.queries, "query")]
+        notes += ["selection"] if benchmark.selection else []
+        notes += ["transductive"] if benchmark.transductive else []
+        notes += [f"{benchmark.queries_trained} queries trained on"] if benchmark.queries_trained else []
+        heading = safe(f"{benchmark.benchmark} {', '.join(notes)}")
         return Column(heading, lambda row: f"{values[row.name]:.4f} ({values[row.name] / first:.1%})")
 
     columns = (
@@ -66,11 +70,3 @@ def print_pairs(table: PairTable) -> None:
         if benchmark.comparisons:
             title = f"{safe(benchmark.benchmark)}, {benchmark.split}: nDCG@10, 1st minus 2nd"
             print_table(pair_table(benchmark.comparisons, title), console)
-
-
-def _note(benchmark: RetrievalQuality) -> str:
-    notes = [benchmark.split, number_of(benchmark.queries, "query")]
-    notes += ["selection"] if benchmark.selection else []
-    notes += ["transductive"] if benchmark.transductive else []
-    notes += [f"{benchmark.queries_trained} queries trained on"] if benchmark.queries_trained else []
-    return ", ".join(notes)

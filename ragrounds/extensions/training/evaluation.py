@@ -115,7 +115,6 @@ def evaluate(
     Raises:
         UserError: a benchmark cannot be read, or a retriever cannot be opened.
     """
-
     training = run.training
     if not training.evaluate:
         raise UserError("Nothing to measure: the training file has no [[evaluate]].")
@@ -123,7 +122,10 @@ def evaluate(
     quality = [_quality(run, entry, specs, progress) for entry in training.evaluate]
     encoders: dict[str, SentenceTransformer] = {TEACHER: run.open_document(run.start)}
     encoders |= {name: run.open_query(state) for name, state in states.items()}
-    speeds = measure_speed(encoders, _speed_queries(training.evaluate), rounds) if rounds else {}
+    # Speed is measured on the queries of the first benchmark that is no selection.
+    timed = next((entry for entry in training.evaluate if not entry.selection), training.evaluate[0])
+    timed_queries = list(query_set(timed.benchmark, split=timed.split).queries.values()) if rounds else []
+    speeds = measure_speed(encoders, timed_queries, rounds) if rounds else {}
     rows = []
     for name in specs:
         state = states.get(name)
@@ -178,7 +180,9 @@ def _quality(
     run: TrainingRun, entry: Evaluation, specs: Mapping[str, str], progress: Callable[[str, int], None]
 ) -> RetrievalQuality:
     queries_of_set = query_set(entry.benchmark, split=entry.split)
-    trained = _training_texts(run)
+    trained = set(run.material.texts)
+    for example in run.material.examples:
+        trained |= {example.query, example.positive, *example.negatives}
     values_by_row: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
         label = f"{queries_of_set.name}: {name}"
@@ -205,13 +209,6 @@ def _report_labelled(progress: Callable[[str, int], None], label: str, task: str
     progress(f"{label}, {task}", done)
 
 
-def _training_texts(run: TrainingRun) -> set[str]:
-    trained = set(run.material.texts)
-    for example in run.material.examples:
-        trained |= {example.query, example.positive, *example.negatives}
-    return trained
-
-
 def _documents_trained(trained: set[str], corpus: str) -> bool:
     """Return True if a document of the corpus, or a sentence of one, is among the training texts."""
     for text in corpus_texts(corpus_source(corpus)):
@@ -219,12 +216,6 @@ def _documents_trained(trained: set[str], corpus: str) -> bool:
         if normalised in trained or any(" ".join(part.split()) in trained for part in sentences([text], (5, 1000))):
             return True
     return False
-
-
-def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
-    """Return the queries whose encoding is timed: those of the first benchmark that is no selection."""
-    timed = next((entry for entry in entries if not entry.selection), entries[0])
-    return list(query_set(timed.benchmark, split=timed.split).queries.values())
 
 
 def measure_speed(

@@ -216,7 +216,6 @@ class ModelVerifier:
         return asyncio.run(self._verify_all(candidates))
 
     async def _verify_all(self, queries: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-
         spec = with_defaults(self._name, {"base_url": self._base_url or None})
         model = open_model(spec, read_prices(self._home / "prices.toml"))
         prompts, slots = PromptFolder(), asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
@@ -247,15 +246,11 @@ async def grade_texts(
     names = tuple(f"passage_{number}" for number in range(1, len(texts) + 1))
     contract = VerdictForm(names, GRADES)
     passages = "\n\n".join(f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(names, texts, strict=True))
-    messages = prompts.render(PROMPT, _language(query), query=fenced(query), passages=passages, form=contract.example)
+    language = "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in query) else "en"
+    messages = prompts.render(PROMPT, language, query=fenced(query), passages=passages, form=contract.example)
     judgement = await ask(model, journal, messages, contract, node="hard negatives")
-    if len(judgement.values) < len(
-        names
-    ):  # a grade is missing, so that the others may be assigned to the wrong candidates
+    if len(judgement.values) < len(names):
+        # A grade is missing: the others may be those of neighbouring candidates.
         return [None] * len(names)
     grades = [judgement.values[name] for name in names]
     return [True if grade in _NEGATIVE else False if grade in _RELEVANT else None for grade in grades]
-
-
-def _language(text: str) -> str:
-    return "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in text) else "en"

@@ -221,20 +221,15 @@ class TrainingRun:
     def _train(self, state: EncoderPair, stage: Stage, name: str, folder: Path) -> None:
         query = self.open_query(state) if trains_query(stage) else None
         document = self.open_document(state) if trains_document(stage) else None
-        if document is not None:
-            self._adapt(document)
+        if document is not None and self.training.gradient_checkpointing:
+            transformer: Any = document[0]
+            transformer.model.gradient_checkpointing_enable({"use_reentrant": False})
+        if document is not None and self.training.document.lora:
+            with_lora(document, self.training.document.lora)
         modules = [encoder for encoder in (query, document) if encoder is not None]
         objective = self._loss(state, stage, name, query, document)
         lengths_before = [set_length(encoder, stage.length) for encoder in modules]
-        spent = train(
-            name,
-            stage,
-            modules,
-            objective,
-            folder,
-            self.training,
-            self._listeners.step,
-        )
+        spent = train(name, stage, modules, objective, folder, self.training, self._listeners.step)
         for encoder, length in zip(modules, lengths_before, strict=True):
             set_length(encoder, length)
         if query is not None:
@@ -277,14 +272,6 @@ class TrainingRun:
             raise AssertionError("a stage trains an encoder")
         encode = GradientEncoder(query_encoder, prefixes[0]), GradientEncoder(document_encoder, prefixes[1])
         return Objective(ranking_loss(stage, encode[0], encode[1], query_encoder, examples), lengths)
-
-    def _adapt(self, document: SentenceTransformer) -> None:
-
-        if self.training.gradient_checkpointing:
-            transformer: Any = document[0]
-            transformer.model.gradient_checkpointing_enable({"use_reentrant": False})
-        if self.training.document.lora:
-            with_lora(document, self.training.document.lora)
 
 
 class _StageRecord(Struct, frozen=True, kw_only=True):
