@@ -22,7 +22,6 @@ from ragrounds.extensions.construction.case_reports import ReportFilters, Report
 from ragrounds.extensions.construction.expert_sheets import (
     ExpertReview,
     FinalLabel,
-    SheetRatings,
     agreement_note,
     read_ratings,
     reviewed,
@@ -491,7 +490,8 @@ def case_product(
                 dropped.append(Dropped(id=pair.question.id, stage=EXPERTS, reason=reason, detail=detail))
         left_out = {drop.id for drop in dropped}
         pairs = [pair for pair in pairs if pair.question.id not in left_out]
-        figures |= _rating_figures(ratings, rating.least)
+        rated = sum(any(item_ratings) for item_ratings in ratings.items.values())
+        figures |= {"raters": len(ratings.raters), "rated": rated, "least": rating.least}
     notes, files = list[str](), dict[str, Lines]()
     if checks_itself:
         notes.append("The rewritten questions were checked by the model that wrote them: --checker sets another.")
@@ -538,14 +538,6 @@ def case_product(
 
 _SHEET_COLUMNS = ("question", "answer")
 """Columns of the sheet that show a pair."""
-
-
-def _rating_figures(ratings: SheetRatings, least: int) -> JsonObject:
-    return {
-        "raters": len(ratings.raters),
-        "rated": sum(any(item_ratings) for item_ratings in ratings.items.values()),
-        "least": least,
-    }
 
 
 def _row(pair: ItemResult) -> JsonObject:

@@ -101,16 +101,12 @@ class RewrittenCase(Struct):
 
 async def significance(state: CaseState, context: Context) -> Changes:
     """Find the contribution that the report was published for; a report without any is rejected."""
-
-    def _check(reply: Significance) -> str:
-        return "" if reply.kind == "none" or reply.significance.strip() else "the significance is empty"
-
     reply = await ask_for(
         context,
         "build/case_significance",
         Significance,
         role="writing",
-        check=_check,
+        check=lambda reply: "" if reply.kind == "none" or reply.significance.strip() else "the significance is empty",
         shorten="report",
         report=context.stem.text,
     )
@@ -187,16 +183,12 @@ async def follows(state: CaseState, context: Context) -> Changes:
 
 async def rewrite(state: CaseState, context: Context) -> Changes:
     """Write the question again with distractors; its answer must stay the same, and must not be given away."""
-
-    def _check(reply: RewrittenCase) -> str:
-        return "" if reply.question.strip() else "the question is empty"
-
     reply = await ask_for(
         context,
         "build/case_rewrite",
         RewrittenCase,
         role="rewriting",
-        check=_check,
+        check=lambda reply: "" if reply.question.strip() else "the question is empty",
         question=state["asked"],
         answer=state["reply"],
     )

@@ -93,7 +93,12 @@ class ReportSource(Struct, frozen=True, kw_only=True):
             UserError: a report cannot be read, and no list `bad` is given.
         """
         if self.origin.root is None:
-            own_facts = _rows(self.origin)
+            own_facts = (
+                _facts(_decoded(line, file, number), file, f"line {number}")
+                for file in self.origin.files
+                for number, line in enumerate(read_lines(file), 1)
+                if line.strip()
+            )
             for (passage, _), facts in zip(passages(self.origin), own_facts, strict=True):
                 renamed = _with_unbroken_id(passage, passage.id)
                 yield renamed, self._merge_facts(renamed.id, facts)
@@ -215,14 +220,6 @@ def _unbroken(id: str) -> str:
     return "_".join(id.split())
 
 
-def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
-    """Yield the facts of every row of JSON Lines."""
-    for file in origin.files:
-        for number, line in enumerate(read_lines(file), 1):
-            if line.strip():
-                yield _facts(_decoded(line, file, number), file, f"line {number}")
-
-
 def _decoded(line: bytes, file: Path, number: int) -> JsonObject:
     try:
         row = msgspec.json.decode(line)
@@ -255,11 +252,8 @@ def _table(path: Path) -> dict[str, ReportFacts]:
         for column in row:
             if column and column not in known_columns:  # spreadsheets end their lines with columns that have no name
                 expected = f"expected id, {', '.join(ReportFacts.__struct_fields__)}"
-                raise broken(
-                    path,
-                    f"the column {quote_value(column)} is unknown; {expected}{_suggestion(column, known_columns)}",
-                    "line 1",
-                )
+                suggestion = f".{nearest(column, known_columns)}".removesuffix(".")
+                raise broken(path, f"the column {quote_value(column)} is unknown; {expected}{suggestion}", "line 1")
         name = _unbroken(next((str(row[id]) for id in _IDS if row.get(id) not in (None, "")), ""))
         if not name:
             raise broken(path, "it has no id", location)
@@ -267,10 +261,6 @@ def _table(path: Path) -> dict[str, ReportFacts]:
             raise broken(path, f"the id {quote_value(name)} is not unique", location)
         facts_by_id[name] = _facts(row, path, location)
     return facts_by_id
-
-
-def _suggestion(column: str, known_columns: Iterable[str]) -> str:
-    return f".{nearest(column, known_columns)}".removesuffix(".")
 
 
 def store_of(reports: ReportSource) -> Iterator[tuple[str, str, str]]:

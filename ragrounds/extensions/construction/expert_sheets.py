@@ -42,16 +42,14 @@ class SheetRatings(Struct, frozen=True, kw_only=True):
     """Items whose texts differ from those in the sheet; they are not in `items`."""
 
 
-def sheet_lines(
-    columns: Sequence[str], rows: Mapping[str, Sequence[str]], raters: int = 1, more: Sequence[str] = ("comment",)
-) -> list[bytes]:
+def sheet_lines(columns: Sequence[str], rows: Mapping[str, Sequence[str]], raters: int = 1) -> list[bytes]:
     """Return the lines of the sheet, as :func:`ragrounds.extensions.construction.files.write_built` takes files.
 
-    It has `columns` with the cells of `rows` (by item), an empty column per rater, and the empty columns `more`.
+    It has `columns` with the cells of `rows` (by item), an empty column per rater, and one for comments.
     """
     ratings = ["rating"] if raters == 1 else [f"rating_{number}" for number in range(1, raters + 1)]
-    empty = [""] * (len(ratings) + len(more))
-    heading = [ID, *columns, *ratings, *more, DIGEST]
+    empty = [""] * (len(ratings) + 1)
+    heading = [ID, *columns, *ratings, "comment", DIGEST]
     return [as_csv(heading, ([item_id, *cells, *empty, _digest(cells)] for item_id, cells in rows.items()))]
 
 

@@ -43,7 +43,7 @@ def check_folder(folder: Path, pipeline: str) -> None:
     """
     try:
         has_content = folder.is_dir() and any(folder.iterdir())
-        if has_content and _pipeline_of(folder) != pipeline:
+        if has_content and _read_provenance(folder).get("pipeline") != pipeline:
             raise UserError(
                 f"{folder} holds other files than a benchmark by {pipeline}: give a new or empty folder with --out."
             )
@@ -80,9 +80,13 @@ def write_built(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
     target = folder.resolve()
     try:
         if target.is_dir() and any(target.iterdir()):
-            recorded_hashes = _recorded(target)
+            recorded_hashes = _read_provenance(target).get("files")
             written_card = _fill(target, files, card)
-            _remove_stale(target, {name: hash for name, hash in recorded_hashes.items() if name not in files})
+            for name, expected_hash in recorded_hashes.items() if isinstance(recorded_hashes, dict) else ():
+                path = (target / name).resolve()
+                is_stale = name not in files and path.is_relative_to(target) and not name.endswith(_SHEET_ENDINGS)
+                if is_stale and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == expected_hash:
+                    path.unlink()
             return written_card
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
@@ -104,14 +108,6 @@ def _fill(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
     return complete_card
 
 
-def _remove_stale(folder: Path, recorded: Mapping[str, str]) -> None:
-    for name, expected_hash in recorded.items():
-        path = (folder / name).resolve()
-        is_removable = path.is_relative_to(folder) and path.is_file() and not name.endswith(_SHEET_ENDINGS)
-        if is_removable and hashlib.sha256(path.read_bytes()).hexdigest() == expected_hash:
-            path.unlink()
-
-
 def json_lines(rows: Iterable[Any]) -> Iterator[bytes]:
     """Return the rows as JSON objects, one per line."""
     return (msgspec.json.encode(row) + b"\n" for row in rows)
@@ -121,13 +117,12 @@ def beir_files(
     documents: Iterable[tuple[str, str, str]],
     queries: Mapping[str, str],
     judgements: Mapping[str, Mapping[str, int]],
-    split: str = "test",
 ) -> dict[str, Lines]:
     """Return the files of a BEIR folder. `documents` are id, title and text; `judgements` query → document → grade."""
     return {
         "corpus.jsonl": json_lines({"_id": id, "title": title, "text": text} for id, title, text in documents),
         "queries.jsonl": json_lines({"_id": id, "text": text} for id, text in queries.items()),
-        f"qrels/{split}.tsv": qrels_lines(judgements),
+        "qrels/test.tsv": qrels_lines(judgements),
     }
 
 
@@ -162,16 +157,6 @@ def _write(path: Path, lines: Lines) -> str:
         Path(name).unlink(missing_ok=True)
         raise
     return digest.hexdigest()
-
-
-def _pipeline_of(folder: Path) -> str:
-    return str(_read_provenance(folder).get("pipeline", ""))
-
-
-def _recorded(folder: Path) -> dict[str, str]:
-    """Return the files that the card of a folder names, with their hashes."""
-    files = _read_provenance(folder).get("files")
-    return {str(name): str(hash) for name, hash in files.items()} if isinstance(files, dict) else {}
 
 
 def _read_provenance(folder: Path) -> JsonObject:

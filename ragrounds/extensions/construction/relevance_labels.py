@@ -89,6 +89,7 @@ def fate(grades: Sequence[str | None], relevant: str = RELEVANT) -> PairFate:
 def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: str = RELEVANT) -> Consensus:
     """Return counts and agreement of labelled pairs."""
     complete = [pair.grades for pair in pairs if None not in pair.grades]
+    classes = [["relevant" if grade and grade in relevant else "not" for grade in grades] for grades in complete]
     enough = bool(complete) and len(models) > 1
     counts = Counter(fate(pair.grades, relevant) for pair in pairs)
     order: tuple[PairFate, ...] = ("positive", "negative", "dropped", "unlabelled")
@@ -97,16 +98,12 @@ def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: st
         pairs=len(pairs),
         counts={fate_name: counts[fate_name] for fate_name in order},
         kappa=fleiss_kappa(complete) if enough else None,
-        kappa_relevant=fleiss_kappa([_classes(grades, relevant) for grades in complete]) if enough else None,
+        kappa_relevant=fleiss_kappa(classes) if enough else None,
         grades={
             model: dict(Counter(pair.grades[index] or "missing" for pair in pairs))
             for index, model in enumerate(models)
         },
     )
-
-
-def _classes(grades: Sequence[str | None], relevant: str) -> list[str]:
-    return ["relevant" if grade and grade in relevant else "not" for grade in grades]
 
 
 PROMPT = "build/relevance_labels"
@@ -134,7 +131,9 @@ async def label_passages(context: Context, passages: Mapping[str, str], roles: S
     grades_by_text: dict[str, list[str | None]] = {}
     faults: list[JsonObject] = []
     rejections: list[Rejected] = []
-    for batch in batches(context, _shuffled_texts(context, texts), at_once, window):
+    # Each text once, in a random order that depends on the query: the best result must not always be first.
+    shuffle_keys = {text: hashlib.sha256(f"{context.seed}\n{text}".encode()).digest() for text in texts.values()}
+    for batch in batches(context, sorted(shuffle_keys, key=shuffle_keys.__getitem__), at_once, window):
         # Batches follow one another, each goes to all models at once: a resumed query keeps the order of its calls.
         replies = await asyncio.gather(*(_request_labels(context, batch, role) for role in roles))
         for index, text in enumerate(batch.texts):
@@ -230,9 +229,3 @@ _FORM = '"p10": "S" or "A" or "B" or "C" or "D", '
 
 def _batch(texts: Sequence[str]) -> Batch:
     return Batch(tuple(f"p{number}" for number in range(1, len(texts) + 1)), tuple(texts))
-
-
-def _shuffled_texts(context: Context, texts: Mapping[str, str]) -> list[str]:
-    """Return each text once, in a random order that depends on the query: the best result must not always be first."""
-    shuffle_keys = {text: hashlib.sha256(f"{context.seed}\n{text}".encode()).digest() for text in texts.values()}
-    return sorted(shuffle_keys, key=shuffle_keys.__getitem__)

@@ -21,7 +21,7 @@ so that changing them repeats no model call. Equal texts are graded once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Gold, Passage, Query, Question
+from ragrounds.base.records import Passage, Query, Question
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.scorers.robust import read_robustly
@@ -126,7 +126,10 @@ async def _open(state: MiningState, context: Context) -> Changes:
     def _check(reply: OpenQuestion) -> str:
         # An option in the original question is not a mistake of the rewriter.
         slips = [
-            text for text in question.options.values() if _gives_away(text) and not holds_verbatim(text, question.text)
+            text
+            for text in question.options.values()
+            # A short option, such as "no" or "yes", may be in a question by chance.
+            if (len(text) > _SHORT_OPTION or not text.isascii()) and not holds_verbatim(text, question.text)
         ]
         slipped = next((text for text in slips if holds_verbatim(text, reply.question)), "")
         return f"the question holds the option {slipped[:80]!r}" if slipped else ""
@@ -139,11 +142,15 @@ async def _open(state: MiningState, context: Context) -> Changes:
 
 
 async def _reason(state: MiningState, context: Context) -> Changes:
-    def _check(reply: ReasoningPath) -> str:
-        return "" if reply.reasoning.strip() else "the reasoning is empty"
-
-    values = {"question": state["query"], "answer": state["reference"]}
-    path = await ask_for(context, "build/reasoning_path", ReasoningPath, role="reasoning", check=_check, **values)
+    path = await ask_for(
+        context,
+        "build/reasoning_path",
+        ReasoningPath,
+        role="reasoning",
+        check=lambda reply: "" if reply.reasoning.strip() else "the reasoning is empty",
+        question=state["query"],
+        answer=state["reference"],
+    )
     return {"reasoning": path.reasoning.strip()}
 
 
@@ -189,14 +196,8 @@ async def _grade(state: MiningState, context: Context) -> Changes:
     )
 
 
-def _gives_away(option: str) -> bool:
-    """Return True if an option's text in a question gives the option away: "no" and "yes" may occur there by chance."""
-    return len(option) > _SHORT or not option.isascii()
-
-
-_SHORT = 3
-
-
+_SHORT_OPTION = 3
+"""Number of letters up to which an option is short."""
 MOST_RIGHT = 1
 """Largest number of right answers by the panel; from the paper."""
 
@@ -223,13 +224,9 @@ def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: i
     """
     right_count = sum(prediction == answer for prediction in predictions.values())
     unreadable_count = sum(prediction is None for prediction in predictions.values())
-    return (
-        "too easy"
-        if right_count > most_right
-        else "undecided"
-        if right_count + unreadable_count > most_right
-        else "kept"
-    )
+    if right_count > most_right:
+        return "too easy"
+    return "undecided" if right_count + unreadable_count > most_right else "kept"
 
 
 AXES = ("relevance", "support")
@@ -290,38 +287,25 @@ def question_items(benchmark: Benchmark, corpus: Corpus) -> tuple[list[Item], li
     dropped: list[Dropped] = []
     for question in benchmark.questions:
         gold = benchmark.golds[question.id]
-        answer = _answer(question, gold)
+        if question.options:
+            answer = ReferenceAnswer(question.options[gold.answer], gold.answer)
+        else:
+            # If a question has facts and no reference answer, the answer is the facts, each in its first wording.
+            answer = ReferenceAnswer(gold.answer or "; ".join(wordings[0] for wordings in gold.facts if wordings))
         if question.kind == "extraction":
             dropped.append(_dropped(question, "it asks for no answer in words"))
         elif not answer.text.strip():
             dropped.append(_dropped(question, "it has no answer"))
         else:
-            items.append(Item(_with_reference(question, answer, _known_passages(gold, corpus)), gold))
+            known_passages = [passage for document in gold.documents for passage in corpus.document(document)]
+            known_json = msgspec.json.encode(known_passages).decode()
+            metadata = {"answer": answer.text, "label": answer.label, "known": known_json}
+            items.append(Item(replace(question, metadata=metadata), gold))
     return items, dropped
 
 
 def _dropped(question: Question, reason: str) -> Dropped:
     return Dropped(id=question.id, stage=INTAKE, reason=reason, detail=question.text)
-
-
-def _answer(question: Question, gold: Gold) -> ReferenceAnswer:
-    if question.options:
-        return ReferenceAnswer(question.options[gold.answer], gold.answer)
-    # If a question has required facts and no reference answer, the answer is the facts, each in its first wording.
-    return ReferenceAnswer(gold.answer or "; ".join(wordings[0] for wordings in gold.facts if wordings))
-
-
-def _known_passages(gold: Gold, corpus: Corpus) -> list[Passage]:
-    return [passage for document in gold.documents for passage in corpus.document(document)]
-
-
-def _with_reference(question: Question, answer: ReferenceAnswer, known_passages: Iterable[Passage]) -> Question:
-    metadata: Mapping[str, str] = {
-        "answer": answer.text,
-        "label": answer.label,
-        "known": msgspec.json.encode(list(known_passages)).decode(),
-    }
-    return replace(question, metadata=dict(metadata))
 
 
 PIPELINE = Pipeline(

@@ -249,7 +249,9 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
             raise UserError(f"Consensus needs two or more models, got {', '.join(names)}: repeat --labeller.")
         found_items, dropped = query_items(open_queries(self.queries, settings.home, self.language))
         searched, committee = self.opened(settings, listener)
-        name = f"consensus-labels/{_source_name(self.queries)}"
+        file = Path(self.queries)
+        source_name = file.name.partition(".")[0] if file.is_file() else self.queries.partition(":")[0]
+        name = f"consensus-labels/{source_name.replace('/', '-')}"
         items, set_settings = self.sample_items(name, found_items, dropped, self.queries, execution)
         listener.message(
             f"{self.queries}: {items.read:,} queries, {len(items.items):,} are worked on; {len(searched):,} passages."
@@ -339,8 +341,3 @@ def _models_by_role(**roles: str | None) -> dict[str, str]:
 def _set_name(out: Path) -> str:
     """Return a dataset's name from the folder's, in the form that `ragrounds data add` takes."""
     return re.sub(r"[^\w.-]+", "-", out.resolve().name).lstrip(".-") or "built"
-
-
-def _source_name(queries: str) -> str:
-    file = Path(queries)
-    return (file.name.partition(".")[0] if file.is_file() else queries.partition(":")[0]).replace("/", "-")

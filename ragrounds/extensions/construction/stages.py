@@ -67,7 +67,7 @@ def keep_item(**product: object) -> dict[str, str]:
 def in_line(state: type[PipelineState], stages: Mapping[str, Stage]) -> Graph:
     """Join stages in their order to a graph; `state` is a :class:`PipelineState` with further fields."""
     nodes = {name: _node(name, stage) for name, stage in stages.items()}
-    edges = {name: (_next_stage(following), [following, END]) for name, following in itertools.pairwise(stages)}
+    edges = {name: (_end_or(following), [following, END]) for name, following in itertools.pairwise(stages)}
     return graph_of(state, nodes, edges)
 
 
@@ -83,7 +83,7 @@ def _node(name: str, stage: Stage) -> Any:
     return node
 
 
-def _next_stage(following: str) -> Callable[[PipelineState], str]:
+def _end_or(following: str) -> Callable[[PipelineState], str]:
     def next_stage(state: PipelineState) -> str:
         """Return the graph's end if the item has its outcome, else the stage that follows."""
         return END if state.get("answer") else following
