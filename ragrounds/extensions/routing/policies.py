@@ -83,7 +83,7 @@ def oracle(outcomes: Outcomes) -> Routed:
     """Give each question to its best agent, the cheaper among equals; from two epochs on without noise's gain."""
     scores, epochs = outcomes.scores, outcomes.scores.shape[2]
     if epochs == 1:
-        return _routed_to(outcomes, _best(scores[:, :, 0], outcomes.prices))
+        return routed_to(outcomes, _best(scores[:, :, 0], outcomes.prices))
     rows = np.arange(len(scores))
     values, costs, choices = np.zeros(len(scores)), np.zeros(len(scores)), []
     for epoch in range(epochs):
@@ -130,7 +130,7 @@ class Chances(Struct, frozen=True, kw_only=True):
         if self.cascade:
             prices = np.where(np.arange(len(prices)) == cheapest, 0.0, prices)
         gains = self.values if np.isinf(worth) else self.values * worth - prices
-        routed = _routed_to(outcomes, _best(gains, prices))
+        routed = routed_to(outcomes, _best(gains, prices))
         if not self.cascade:
             return routed
         extra = np.where(routed.choices == cheapest, 0.0, outcomes.costs[:, cheapest])
@@ -154,15 +154,22 @@ def chances(outcomes: Outcomes, seed: int, *, cascade: bool = False, shuffled: b
     learned_from = outcomes.means
     if shuffled:
         learned_from = learned_from[_shuffle_within(outcomes.strata, generator)]
-    folds = _folds(outcomes.clusters, generator)
+    # All questions of a cluster are in one fold.
+    clusters, cluster_indices = np.unique(np.asarray(outcomes.clusters), return_inverse=True)
+    folds = (generator.permutation(len(clusters)) % min(FOLDS, len(clusters)))[cluster_indices]
     values = np.zeros_like(learned_from)
     for fold in range(int(folds.max()) + 1):
         held_out = folds == fold
-        values[held_out] = _learned(features[~held_out], learned_from[~held_out], features[held_out])
+        if features.shape[1]:
+            model = _ridge(features[~held_out], learned_from[~held_out])
+            values[held_out] = model.predict(features[held_out])
+        else:
+            values[held_out] = learned_from[~held_out].mean(axis=0)
     return Chances(values=values, cascade=cascade)
 
 
-def _routed_to(outcomes: Outcomes, agents: Choices) -> Routed:
+def routed_to(outcomes: Outcomes, agents: Choices) -> Routed:
+    """Return the outcome of giving each question to the agent of the same index in `agents`."""
     rows = np.arange(len(agents))
     return Routed(values=outcomes.means[rows, agents], costs=outcomes.costs[rows, agents], choices=agents)
 
@@ -181,12 +188,6 @@ def _shuffle_within(strata: Sequence[str], generator: np.random.Generator) -> Ch
         indices = np.flatnonzero(names == name)
         order[indices] = generator.permutation(indices)
     return order
-
-
-def _folds(clusters: Sequence[str], generator: np.random.Generator) -> Choices:
-    """Return a fold for each question; questions of a cluster have the same fold."""
-    names, cluster_indices = np.unique(np.asarray(clusters), return_inverse=True)
-    return np.asarray(generator.permutation(len(names)) % min(FOLDS, len(names)))[cluster_indices]
 
 
 def _features(outcomes: Outcomes, cascade: bool) -> Floats:
@@ -219,7 +220,7 @@ class LinearModel(Struct, frozen=True, kw_only=True):
 
     intercepts: Floats
     known: Floats
-    """Weights (agents, features) of :attr:`Outcomes.known`."""
+    """Weights (agents, features) of :attr:`Outcomes.prior_features`."""
     pieces: dict[str, tuple[float, ...]]
     """Inverse document frequency of each character n-gram, followed by its weight for each agent."""
 
@@ -239,22 +240,12 @@ def learned(outcomes: Outcomes) -> LinearModel:
         model = _ridge((table - mean)[:, used] / spread[used], outcomes.means)
         weights[:, used] = model.coef_ / spread[used]
         starts = model.intercept_ - weights @ mean
-    ngram_weights = weights[:, size:] @ topics if vectoriser is not None else np.zeros((len(weights), 0))
-    names = vectoriser.get_feature_names_out() if vectoriser is not None else ()
-    pieces = {
-        str(name): (float(idf), *map(float, column))
-        for name, idf, column in zip(
-            names, vectoriser.idf_ if vectoriser is not None else (), ngram_weights.T, strict=True
-        )
-    }
+    pieces = {}
+    if vectoriser is not None:
+        # Topics are linear in the n-grams, so that each n-gram gets a weight of its own.
+        ngrams = zip(vectoriser.get_feature_names_out(), vectoriser.idf_, (weights[:, size:] @ topics).T, strict=True)
+        pieces = {str(ngram): (float(idf), *map(float, column)) for ngram, idf, column in ngrams}
     return LinearModel(intercepts=starts, known=weights[:, :size], pieces=pieces)
-
-
-def _learned(features: Floats, right: Floats, targets: Floats) -> Floats:
-    """Return each agent's expected score of the target questions; its average if there are no features."""
-    if not features.shape[1]:
-        return np.broadcast_to(right.mean(axis=0), (len(targets), right.shape[1]))
-    return np.asarray(_ridge(features, right).predict(targets))
 
 
 def _ridge(features: Floats, right: Floats) -> Any:

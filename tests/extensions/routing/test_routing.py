@@ -262,7 +262,7 @@ def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
     from ragrounds.extensions.routing import policies
 
     features = policies._features(table, False)
-    expected = policies._learned(features, table.means, features)
+    expected = policies._ridge(features, table.means).predict(features)
     model = learned(table)
     assert len(model.pieces) > 100
     policy = Policy(

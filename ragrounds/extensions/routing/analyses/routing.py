@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -45,6 +44,7 @@ from ragrounds.extensions.routing.policies import (
     learned,
     mixture_weights,
     oracle,
+    routed_to,
 )
 from ragrounds.graphs.router import Policy, question_features
 
@@ -103,19 +103,6 @@ class Routing(Struct, frozen=True, kw_only=True):
     def gains(self) -> list[PolicyResult]:
         """Policies that are better than the best single agent."""
         return [policy for policy in (self.router, self.cascade) if (policy.gain.low or 0.0) > 0]
-
-
-def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
-    routing_data = _outcomes(store, runs, options)
-    return routed(
-        routing_data.outcomes,
-        routing_data.questions,
-        routing_data.arms,
-        options,
-        routing_data.measure,
-        without=routing_data.without,
-        self_routed=routing_data.self_routed,
-    )
 
 
 class _RoutingData(Struct, frozen=True, kw_only=True):
@@ -316,29 +303,14 @@ def _attempt_features(
     return table
 
 
-def routed(
-    outcomes: Outcomes,
-    questions: Sequence[Question],
-    names: Sequence[str],
-    options: AnalysisOptions,
-    measure: CostMeasure | None,
-    without: int = 0,
-    self_routed: Mapping[str, Routed] = MappingProxyType({}),
-) -> Routing:
-    """Compute every policy's outcome, and the single agents'.
-
-    Args:
-        outcomes: the outcome of each question and agent.
-        questions: the questions of these outcomes.
-        names: the agents' runs.
-        options: the scorer, and the seed of folds and intervals.
-        measure: the measure of the costs.
-        without: number of questions that were left out.
-        self_routed: outcomes of systems that route by themselves.
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
+    """Compute the outcomes of every policy, of the single agents and of systems that route by themselves.
 
     Raises:
-        UserError: scikit-learn is not installed.
+        UserError: runs that cannot be routed between; scikit-learn is not installed.
     """
+    routing_data = _outcomes(store, runs, options)
+    outcomes, questions, names = routing_data.outcomes, routing_data.questions, routing_data.arms
     scorer, epochs = described(options.scorer), outcomes.scores.shape[2]
     figures = [
         figure(questions, _by_question(questions, column), {}, options.seed, scorer, epochs)
@@ -369,24 +341,23 @@ def routed(
     control = chances(outcomes, options.seed, shuffled=True)
     return Routing(
         scorer=options.scorer,
-        measure=measure,
+        measure=routing_data.measure,
         best=names[best],
         cheapest=names[outcomes.cheapest],
-        singles=tuple(result(name, _single_agent(outcomes, index)) for index, name in enumerate(names)),
+        singles=tuple(
+            result(name, routed_to(outcomes, np.full(len(questions), index))) for index, name in enumerate(names)
+        ),
         router=result("router", router.routed(outcomes, math.inf)),
         cascade=result("cascade", cascade.routed(outcomes, math.inf)),
         control=result("control", control.routed(outcomes, math.inf)),
         oracle=result("oracle", oracle(outcomes)),
-        curves={"router": _curve(router, outcomes), "cascade": _curve(cascade, outcomes)} if measure else {},
+        curves={"router": _curve(router, outcomes), "cascade": _curve(cascade, outcomes)}
+        if routing_data.measure
+        else {},
         epochs=epochs,
-        without=without,
-        own=tuple(result(name, outcome) for name, outcome in self_routed.items()),
+        without=routing_data.without,
+        own=tuple(result(name, outcome) for name, outcome in routing_data.self_routed.items()),
     )
-
-
-def _single_agent(outcomes: Outcomes, index: int) -> Routed:
-    choices = np.full(len(outcomes.costs), index)
-    return Routed(values=outcomes.means[:, index], costs=outcomes.costs[:, index], choices=choices)
 
 
 def _by_question(questions: Sequence[Question], values: Floats) -> dict[str, float | None]:
