@@ -130,7 +130,10 @@ class _LeaderSource:
 async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     disable_uploads()
     set_share(setup.share)
-    _follow_leader(setup)
+    # Files and modules are found by the same names as in the leader.
+    with contextlib.suppress(OSError):  # another machine may not have the folder, and may not need it
+        os.chdir(setup.folder)
+    sys.path.extend(entry for entry in setup.path if entry not in sys.path)
     leave_out(setup.home)
     ends: list[BaseException] = []
     with Store(Path(setup.home), setup.store, timeout=setup.store_timeout) as store:
@@ -178,13 +181,6 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
             for model in {id(model): model for planned in planned_runs for model in planned.all_models}.values():
                 await model.close()
             journal.close()
-
-
-def _follow_leader(setup: WorkerSetup) -> None:
-    """Change to the leader's folder and import path, so that files and modules are found by the same names."""
-    with contextlib.suppress(OSError):  # another machine may not have the folder, and may not need it
-        os.chdir(setup.folder)
-    sys.path.extend(entry for entry in setup.path if entry not in sys.path)
 
 
 def _planned_runs(setup: WorkerSetup, store: Store) -> list[PlannedRun]:

@@ -96,7 +96,7 @@ def read_parameters(spec: Spec, kind: type[P], *, words: bool = True) -> P:
             raise UserError(
                 f"{spec.name}[{parameter}=…] takes the name of an environment variable, such as "
                 f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
-                "The key or address itself never stands in a spec."
+                "The key or address itself never belongs in a spec."
             )
     if not words and parameters.mode != "vector":
         raise UserError(

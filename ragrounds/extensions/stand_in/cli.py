@@ -27,8 +27,4 @@ def stand_in(
 
     ragrounds run --model openai:any-name --base-url http://127.0.0.1:8000/v1
     """
-
-    def _print_address(url: str) -> None:
-        say(f"The stand-in listens at {url}, for --base-url. Ctrl-C ends it.")
-
-    serve_stand_in(port, message=_print_address)
+    serve_stand_in(port, message=lambda url: say(f"The stand-in listens at {url}, for --base-url. Ctrl-C ends it."))

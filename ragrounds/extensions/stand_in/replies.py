@@ -45,9 +45,9 @@ class StandInReply(Struct, frozen=True, kw_only=True):
     finish: str = "stop"
     stopped_at: str = ""
     """Stop string that ended the reply, as vLLM reports it; empty if none did."""
-    asked_tokens: int = 0
+    prompt_tokens: int = 0
     """Number of tokens of the request, at four characters each."""
-    said_tokens: int = 0
+    reply_tokens: int = 0
 
 
 def reply_to(
@@ -78,9 +78,9 @@ def reply_to(
         name, arguments = call
         size = sum(len(str(value)) for value in arguments.values()) // 4 + 1
         return StandInReply(
-            tool=name, arguments=arguments, finish="tool_calls", asked_tokens=prompt_tokens, said_tokens=size
+            tool=name, arguments=arguments, finish="tool_calls", prompt_tokens=prompt_tokens, reply_tokens=size
         )
-    reply, finish = _formatted(_said(turns, model), response_format), "stop"
+    reply, finish = _formatted(_reply_text(turns, model), response_format), "stop"
     position, stopped = min(
         ((position, stop) for stop in stops if stop and (position := reply.find(stop)) >= 0), default=(-1, "")
     )
@@ -89,7 +89,7 @@ def reply_to(
     if max_tokens is not None and len(reply) > 4 * max_tokens:
         reply, finish, stopped = reply[: 4 * max_tokens], "length", ""
     size = len(reply) // 4 + 1
-    return StandInReply(text=reply, finish=finish, stopped_at=stopped, asked_tokens=prompt_tokens, said_tokens=size)
+    return StandInReply(text=reply, finish=finish, stopped_at=stopped, prompt_tokens=prompt_tokens, reply_tokens=size)
 
 
 Turns = Sequence[tuple[str, str]]
@@ -118,12 +118,12 @@ def _call(
     if not isinstance(schema, dict):
         return name, {"query": query} if name == "search" else {}
     forced = name != "search" and (isinstance(function, dict) or choice == "required")
-    reply = _said(turns, model) if forced else query
+    reply = _reply_text(turns, model) if forced else query
     arguments = _schema_instance(schema, _object(reply), reply)
     return name, arguments if isinstance(arguments, dict) else {}
 
 
-def _said(turns: Turns, model: str) -> str:
+def _reply_text(turns: Turns, model: str) -> str:
     conversation = "\n\n".join(text for _, text in turns)
     demands = _FENCED.sub("", conversation)
     has_replied = any(role == "assistant" for role, _ in turns)
@@ -152,7 +152,8 @@ def _said(turns: Turns, model: str) -> str:
     if "<search>" in demands and "<answer>" in demands:
         return _search_r1(turns, has_replied)
     if '"queries"' in demands:
-        return _queries(turns, demands)
+        queries = _written_queries(turns, demands)
+        return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
     return _long(turns, model, demands)
 
 
@@ -233,11 +234,6 @@ def _best_letter(turns: Turns, model: str) -> str:
     evidence = _evidence(turns)
     letter: str = max(options, key=lambda letter: (_share(options[letter], evidence), _lot(model, question, letter)))
     return letter
-
-
-def _queries(turns: Turns, demands: str) -> str:
-    queries = _written_queries(turns, demands)
-    return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
 
 
 def _written_queries(turns: Turns, demands: str) -> list[str]:
@@ -396,8 +392,8 @@ def _long(turns: Turns, model: str, demands: str) -> str:
         f"关于{question[:60]}，可以这样说。" if chinese else f"Of {' '.join(words).rstrip('?.')} this can be said."
     )
     answer = " ".join([*selected, closing])
-    if "Answer:" in demands or "“Answer:”" in demands:
-        return f"The stand-in goes by the words of the question.\nAnswer:\n{answer}"
+    if "Answer:" in demands:
+        return f"The stand-in compared words with the question.\nAnswer:\n{answer}"
     return answer
 
 

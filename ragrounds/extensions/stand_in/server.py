@@ -20,7 +20,7 @@ import base64
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -53,18 +53,13 @@ def stand_in_server() -> Iterator[str]:
     bound_ports: list[int] = []
     ready = threading.Event()
 
-    async def _begin() -> web.AppRunner:
-        runner = web.AppRunner(_application(), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, HOST, 0, backlog=1024)
-        await site.start()
-        bound_ports.append(int(runner.addresses[0][1]))
-        return runner
-
     def _serve() -> None:
         asyncio.set_event_loop(loop)
         try:
-            runner = loop.run_until_complete(_begin())
+            runner = web.AppRunner(_application(), access_log=None)
+            loop.run_until_complete(runner.setup())
+            loop.run_until_complete(web.TCPSite(runner, HOST, 0, backlog=1024).start())
+            bound_ports.append(int(runner.addresses[0][1]))
             ready.set()
             loop.run_forever()
             loop.run_until_complete(runner.cleanup())
@@ -159,9 +154,11 @@ async def _chat(request: web.Request) -> web.StreamResponse:
         stops=stops,
         max_tokens=max_tokens,
     )
-    body = _body(completion.model, reply)
     if not completion.stream:
-        return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+        content = {"content": None, "tool_calls": _tool_calls(reply)} if reply.tool else {"content": reply.text}
+        choice = {"index": 0, "message": {"role": "assistant", **content}, **_ended(reply)}
+        body = {"id": ALIAS, "object": "chat.completion", "model": completion.model, "choices": [choice]}
+        return web.json_response({**body, "usage": _usage(reply)})
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     for chunk in _chunks(completion.model, reply):
@@ -189,19 +186,15 @@ async def _embeddings(request: web.Request) -> web.Response:
     if not 1 <= dimensions <= _MAX_DIMENSIONS:
         return _refused(f"dimensions must be 1 to {_MAX_DIMENSIONS}, not {dimensions}")
     texts = [embedding.input] if isinstance(embedding.input, str) else embedding.input
-    word_vectors = [word_vector(text, dimensions) for text in texts]
-    vectors = (
-        [_encode_base64(vector) for vector in word_vectors] if embedding.encoding_format == "base64" else word_vectors
-    )
-    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    data: list[dict[str, object]] = []
+    for index, text in enumerate(texts):
+        vector = word_vector(text, dimensions)
+        floats = struct.pack(f"<{dimensions}f", *vector)  # OpenAI's base64 form: float32, little-endian
+        encoded = base64.b64encode(floats).decode() if embedding.encoding_format == "base64" else vector
+        data.append({"object": "embedding", "index": index, "embedding": encoded})
     tokens = sum(len(text) // 4 + 1 for text in texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return web.json_response({"object": "list", "model": embedding.model, "data": data, "usage": usage})
-
-
-def _encode_base64(vector: Sequence[float]) -> str:
-    """Encode a vector as OpenAI's client asks for it: float32, little-endian, base64."""
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 def _refused(reason: str) -> web.Response:
@@ -210,23 +203,15 @@ def _refused(reason: str) -> web.Response:
 
 def _usage(reply: StandInReply) -> dict[str, int]:
     return {
-        "prompt_tokens": reply.asked_tokens,
-        "completion_tokens": reply.said_tokens,
-        "total_tokens": reply.asked_tokens + reply.said_tokens,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.reply_tokens,
+        "total_tokens": reply.prompt_tokens + reply.reply_tokens,
     }
 
 
 def _tool_calls(reply: StandInReply) -> list[dict[str, object]]:
     function = {"name": reply.tool, "arguments": msgspec.json.encode(reply.arguments).decode()}
     return [{"index": 0, "id": "call_stand_in", "type": "function", "function": function}]
-
-
-def _body(model: str, reply: StandInReply) -> dict[str, object]:
-    content: dict[str, object] = (
-        {"content": None, "tool_calls": _tool_calls(reply)} if reply.tool else {"content": reply.text}
-    )
-    choice: dict[str, object] = {"index": 0, "message": {"role": "assistant", **content}, **_ended(reply)}
-    return {"id": ALIAS, "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
 
 
 def _ended(reply: StandInReply) -> dict[str, object]:

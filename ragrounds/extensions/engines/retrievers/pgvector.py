@@ -90,7 +90,9 @@ class PgvectorEngine(ExternalEngine):
         def configure(connection: Vendor) -> None:
             """Prepare a new connection: set the longest time of a statement."""
             connection.autocommit = True
-            connection.execute("SELECT set_config('statement_timeout', %s, false)", (self._timeout_ms,))
+            connection.execute(
+                "SELECT set_config('statement_timeout', %s, false)", (f"{self.options.timeout * 1000:.0f}",)
+            )
             if vectors:
                 register_vector(connection)
 
@@ -109,10 +111,6 @@ class PgvectorEngine(ExternalEngine):
             self.address, min_size=0, max_size=self.options.connections, open=True, timeout=_CONNECT_SECONDS,
             configure=configure, kwargs={"connect_timeout": _CONNECT_SECONDS, "application_name": "ragrounds"},
         )  # fmt: skip
-
-    @property
-    def _timeout_ms(self) -> str:
-        return str(int(self.options.timeout * 1000))
 
     def release(self, client: Vendor) -> None:
         """Close the pool."""
