@@ -51,7 +51,9 @@ def run_study(
     result = carry_out(**asdict(replace(arguments, file=file, progress=display != "none")))
     _print(result, output_form)
     draw_picture(result, plot)
-    say(_counts(result))
+    cells_done = f"{result.done:,} of {number_of(result.asked, 'cell')} {'is' if result.asked == 1 else 'are'} done"
+    ended = f"; ended early: {result.ended}, the same command resumes" if result.ended else ""
+    say(f"{cells_done}{ended}. {result.made:,} model calls made, {result.reused:,} answered from the journal.")
 
 
 @study.command("show")
@@ -85,12 +87,6 @@ def list_command(as_json: options.AsJson = False) -> None:
         return
     rows = [(listed.name, listed.title, listed.cells, listed.kept, listed.file) for listed in studies]
     print_table(list_table(rows), results_console())
-
-
-def _counts(result: StudyResult) -> str:
-    done = f"{result.done:,} of {number_of(result.asked, 'cell')} {'is' if result.asked == 1 else 'are'} done"
-    ended = f"; ended early: {result.ended}, the same command resumes" if result.ended else ""
-    return f"{done}{ended}. {result.made:,} model calls made, {result.reused:,} answered from the journal."
 
 
 def _print(result: StudyResult, form: str, full: bool = False) -> None:

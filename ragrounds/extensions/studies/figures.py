@@ -155,7 +155,8 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
     """
     name = scorer_name(scorer) if scorer else headline_scorer(store, [run])
     scorer_record, scored = described(name), scored_run(store, run, name)
-    selected = _chosen(scored.questions, where or {})
+    conditions = [(property_named(key, scored.questions), value) for key, value in (where or {}).items()]
+    selected = [question for question in scored.questions if all(read(question) == value for read, value in conditions)]
     if not selected:
         condition = " and ".join(f"{key} = {value!r}" for key, value in (where or {}).items())
         raise UserError(f"No question of {run.id} has {condition}.")
@@ -182,11 +183,6 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         epochs=tuple(epochs),
         sample=_sample(selected, scored.values, scorer_record, run.epochs),
     )
-
-
-def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Question]:
-    conditions = [(property_named(key, questions), value) for key, value in where.items()]
-    return [question for question in questions if all(read(question) == value for read, value in conditions)]
 
 
 def _sample(questions: Sequence[Question], values: QuestionValues, scorer: ScorerRecord, epochs: int) -> Sample:

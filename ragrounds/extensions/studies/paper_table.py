@@ -122,7 +122,7 @@ class StudyTable(Struct, frozen=True, kw_only=True):
 def study_table(
     study: Study,
     results: Mapping[Place, CellResult],
-    said: Mapping[str, object] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     only_rows: Collection[str] = (),
     only_columns: Collection[str] = (),
@@ -132,14 +132,14 @@ def study_table(
     Args:
         study: the study.
         results: results of its cells.
-        said: a call's overrides for all cells, which the table's notes list, because the figures then differ from the
-            study's file.
+        overrides: a call's overrides for all cells, which the table's notes list, because the figures then differ from
+            the study's file.
         only_rows, only_columns: names of the rows and columns to show; empty: all. If given, correlations over all rows
             are left out.
     """
     scopes = {"retriever": " (where they search and their row names none)"}
-    reported = {name: value for name, value in (said or {}).items() if name in _REPORTED_OVERRIDES}
-    overrides = ", ".join(f"{name} = {value}{scopes.get(name, '')}" for name, value in reported.items())
+    reported = {name: value for name, value in (overrides or {}).items() if name in _REPORTED_OVERRIDES}
+    overrides_text = ", ".join(f"{name} = {value}{scopes.get(name, '')}" for name, value in reported.items())
     cells = _Cells(study, results)
     columns = [
         column for column in study.columns if not column.hidden and (not only_columns or column.name in only_columns)
@@ -160,7 +160,7 @@ def study_table(
         spread=study.spread,
         baseline=study.baseline,
         notes=(
-            *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
+            *([f"In place of what the study says, all cells have {overrides_text}."] if overrides_text else ()),
             *(_correlation_note(correlation, study, rows) for correlation in correlations),
             *([study.note] if study.note else ()),
         ),
@@ -232,9 +232,10 @@ class _Cells:
     def cell(self, row: StudyLine, column: StudyLine) -> TableCell:
         """Return a cell as it is printed."""
         result, published = self.result(row, column), self._study.published(row.name, column.name)
-        figure = result.figure
-        scale = 100.0 if figure is not None and figure.unit == "percent" else 1.0
-        value = _times(figure.value, scale) if figure else None
+        figure = result.figure or CellFigure(value=None, measure="")
+        scale = 100.0 if figure.unit == "percent" else 1.0
+        value = _times(figure.value, scale)
+        spreads = {"binomial": figure.error, "epochs": figure.sd}
         baseline_difference = self._difference(row, column)
         return TableCell(
             row=row.name,
@@ -242,10 +243,10 @@ class _Cells:
             state=result.state,
             why=result.why,
             value=value,
-            low=_times(figure.low, scale) if figure else None,
-            high=_times(figure.high, scale) if figure else None,
-            spread=_times(self._spread(figure), scale) if figure else None,
-            **{name: getattr(figure, name) for name in _FIGURE_FIELDS if figure},
+            low=_times(figure.low, scale),
+            high=_times(figure.high, scale),
+            spread=_times(spreads.get(self._study.spread), scale),
+            **{name: getattr(figure, name) for name in _FIGURE_FIELDS},
             computed=bool(column.made_of or row.mean),
             published=published.value if published else None,
             published_spread=published.spread if published else None,
@@ -255,10 +256,6 @@ class _Cells:
             difference_high=_times(baseline_difference.high, scale) if baseline_difference else None,
             runs=result.runs,
         )
-
-    def _spread(self, figure: CellFigure | None) -> float | None:
-        spreads = {"binomial": figure.error, "epochs": figure.sd} if figure else {}
-        return spreads.get(self._study.spread)
 
     def _difference(self, row: StudyLine, column: StudyLine) -> Estimate | None:
         """Return the difference of this row from the baseline, if both are means over the same questions."""

@@ -95,7 +95,9 @@ class _Line(Struct, frozen=True, kw_only=True):
     """True if the line is carried out and counted in means, but not shown."""
 
 
-class _GivenLine(_Line, frozen=True):
+class _LineInFile(_Line, frozen=True):
+    """Row or column as a study's file gives it, before its grid is expanded."""
+
     published: list[float | str] | dict[str, list[float | str]] = field(default_factory=list)
 
 
@@ -160,7 +162,7 @@ class StudyCell(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text).hexdigest()[:16]
 
 
-class _Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StudyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields of a study besides its rows, columns and settings."""
 
     title: str
@@ -182,13 +184,15 @@ class _Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     correlations: tuple[StudyCorrelation, ...] = ()
 
 
-class _File(_Said, frozen=True):
+class _StudyFile(_StudyFields, frozen=True):
+    """Study as its file gives it."""
+
     rows: list[Raw]
     columns: list[Raw]
     settings: Raw = field(default_factory=dict)
 
 
-class Study(_Said, frozen=True, kw_only=True):
+class Study(_StudyFields, frozen=True, kw_only=True):
     """Study as its file defines it, with its grids expanded."""
 
     name: str
@@ -278,11 +282,11 @@ def read_study(text: str, name: str) -> Study:
             lines, or a cell that names neither agent nor retriever.
     """
     try:
-        raw_study = msgspec.convert(parse_toml(text), _File)
+        raw_study = msgspec.convert(parse_toml(text), _StudyFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The study {name!r}: {error}") from error
     study = Study(
-        **{key: getattr(raw_study, key) for key in _Said.__struct_fields__},
+        **{key: getattr(raw_study, key) for key in _StudyFields.__struct_fields__},
         name=name,
         settings=_settings(name, "[settings]", raw_study.settings),
         columns=(columns := tuple(_lines(name, "column", raw_study.columns, 0))),
@@ -296,7 +300,7 @@ def _lines(study: str, kind: str, raw_lines: Sequence[Raw], columns: int) -> Ite
     """Yield the rows or columns, one for each combination of the values of its grid."""
     for number, raw in enumerate(raw_lines, 1):
         try:
-            line = msgspec.convert(raw, _GivenLine)
+            line = msgspec.convert(raw, _LineInFile)
         except msgspec.ValidationError as error:
             raise UserError(f"The study {study!r}, {kind} {number}: {error}") from error
         fields = {key: getattr(line, key) for key in _Line.__struct_fields__}
@@ -313,7 +317,7 @@ def _lines(study: str, kind: str, raw_lines: Sequence[Raw], columns: int) -> Ite
 
 def _expand_grid(location: str, line: _Line, raw: Raw) -> Iterator[tuple[str, Raw]]:
     """Yield a line's names and settings, one pair for each combination of its grid's values."""
-    raw_settings = {key: value for key, value in raw.items() if key not in _GivenLine.__struct_fields__}
+    raw_settings = {key: value for key, value in raw.items() if key not in _LineInFile.__struct_fields__}
     grid = {key: _named_values(raw_settings[key]) for key in _GRID if isinstance(raw_settings.get(key), list | dict)}
     for key, values in grid.items():
         if not values:

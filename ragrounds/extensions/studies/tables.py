@@ -120,7 +120,11 @@ def _main(table: StudyTable) -> TextTable:
                 rows.append((safe(row.name), *(_format_value(table, cell) for cell in row.cells)))
             if published:
                 name = "  published" if is_begun else f"{safe(row.name)} (published)"
-                rows.append((name, *(_format_published(table, cell) for cell in row.cells)))
+                figures = (
+                    "" if cell.published is None else _number(table, cell.published, cell.published_spread)
+                    for cell in row.cells
+                )
+                rows.append((name, *figures))
             if any(cell.deviation is not None for cell in row.cells):
                 rows.append(("  deviation", *(_format_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
@@ -143,23 +147,17 @@ def _differences(table: StudyTable) -> TextTable:
     )
 
 
-def _number(table: StudyTable, value: float) -> str:
+def _number(table: StudyTable, value: float, spread: float | None = None) -> str:
+    """Format a figure with the study's digits, never as -0, followed by ± and its spread if this is known."""
     text = f"{value:.{table.digits}f}"
-    return text.removeprefix("-") if not float(text) else text
+    text = text.removeprefix("-") if not float(text) else text
+    return text if spread is None else f"{text} ±{_number(table, spread)}"
 
 
 def _format_value(table: StudyTable, cell: TableCell) -> str:
     if cell.value is None:
         return UNKNOWN if cell.state == "done" else _MARKS[cell.state]
-    spread = f" ±{_number(table, cell.spread)}" if cell.spread is not None else ""
-    return f"{_number(table, cell.value)}{spread}" + ("…" if cell.state != "done" else "")
-
-
-def _format_published(table: StudyTable, cell: TableCell) -> str:
-    if cell.published is None:
-        return ""
-    spread = f" ±{_number(table, cell.published_spread)}" if cell.published_spread is not None else ""
-    return f"{_number(table, cell.published)}{spread}"
+    return _number(table, cell.value, cell.spread) + ("…" if cell.state != "done" else "")
 
 
 def _format_signed(table: StudyTable, value: float | None) -> str:
@@ -287,7 +285,13 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
     rows = [row for row in table.rows if any(_share(cell) is not None for cell in row.cells)]
     if not kind or not rows:
         return None
-    lines, positions = kind != "bars", _x_positions(table.columns)
+    are_lines = kind != "bars"
+    # The position on the x axis is the number in a column's name (k = 8, 7B) if every name has one.
+    matches = {name: re.search(r"\d+(?:\.\d+)?", name) for name in table.columns}
+    positions = {name: float(match[0]) for name, match in matches.items() if match}
+    are_numbered = len(positions) == len(table.columns)
+    if not are_numbered:
+        positions = {name: float(position) for position, name in enumerate(table.columns, 1)}
     marks = [
         Mark(
             name=cell.column,
@@ -295,14 +299,13 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
             value=_share(cell),
             low=_hundredth(cell.low),
             high=_hundredth(cell.high),
-            x=positions[cell.column] if lines else None,
+            x=positions[cell.column] if are_lines else None,
         )
         for row in rows
         for cell in row.cells
-        if not lines or cell.column in positions
     ]
-    x = "columns in their order" if len(_numbers(table.columns)) < len(table.columns) else ""
-    return Picture(title=table.title, marks=tuple(marks), x=x, bars=not lines)
+    x = "" if are_numbered else "columns in their order"
+    return Picture(title=table.title, marks=tuple(marks), x=x, bars=not are_lines)
 
 
 def _share(cell: TableCell) -> float | None:
@@ -312,19 +315,6 @@ def _share(cell: TableCell) -> float | None:
 
 def _hundredth(value: float | None) -> float | None:
     return None if value is None else value / 100
-
-
-def _numbers(columns: Sequence[str]) -> dict[str, float]:
-    matches = {name: re.search(r"\d+(?:\.\d+)?", name) for name in columns}
-    return {name: float(match[0]) for name, match in matches.items() if match}
-
-
-def _x_positions(columns: Sequence[str]) -> dict[str, float]:
-    """Return the x position of each column: the number in its name (k = 8, 7B), or its position in order."""
-    numbers = _numbers(columns)
-    if len(numbers) < len(columns):
-        return {name: float(position) for position, name in enumerate(columns, 1)}
-    return numbers
 
 
 def study_csv(table: StudyTable) -> str:

@@ -170,7 +170,7 @@ def test_a_retriever_of_the_call_is_for_agents_whose_rows_name_none(tmp_path: Pa
     assert ("b=0.4" in searched["own"], "k1=1.2" in searched["own"]) == (True, True)
     (note,) = made.table.notes
     assert note.endswith("retriever = bm25[b=0.5] (where they search and their row names none).")
-    (note,) = study_table(open_study(file), {}, said={"retriever": "bm25", "limit": 3}).notes
+    (note,) = study_table(open_study(file), {}, overrides={"retriever": "bm25", "limit": 3}).notes
     assert note.endswith("retriever = bm25 (where they search and their row names none), limit = 3.")
     with pytest.raises(UserError, match=r"changes nothing.*ragrounds study copy"):
         rr.study(file, rows=["none", "own"], **given)
