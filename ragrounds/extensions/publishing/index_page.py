@@ -14,7 +14,6 @@ from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
-from ragrounds.extensions.publishing.leaderboard import Ranking
 from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, visible_columns, words
@@ -51,7 +50,9 @@ def index_page(board: Board) -> Iterator[str]:
         + (files(__package__) / "leaderboard.css").read_text(encoding="utf-8").strip()
     )
     yield head(hide(board.title), [], theme_style() + sheets + picture_style(), script)
-    yield _lead(board)
+    counts = [number_of(board.runs, "run"), number_of(len(board.rankings), "ranking")]
+    counts += [number_of(len(board.studies), "study")] if board.studies else []
+    yield f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>\n"
     for entry in board.rankings:
         yield hide(_ranking(entry, board))
     for study in board.studies:
@@ -60,15 +61,6 @@ def index_page(board: Board) -> Iterator[str]:
         rows = "".join(f"<li>{text(', '.join(group.runs))}: {text(group.why)}</li>" for group in board.left_out)
         yield f'<section id="left-out"><h2>Not ranked</h2><ul>{hide(rows)}</ul></section>\n'
     yield f"{_READING}</main>\n<script>{script}</script>\n</body></html>\n"
-
-
-def _lead(board: Board) -> str:
-    counts = [
-        number_of(board.runs, "run"),
-        f"{len(board.rankings):,} {'ranking' if len(board.rankings) == 1 else 'rankings'}",
-        *([number_of(len(board.studies), "study")] if board.studies else []),
-    ]
-    return f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>\n"
 
 
 _READING = """<section id="reading"><h2>How to read this</h2><p>Runs are ranked against each other only where they
@@ -83,12 +75,12 @@ def _ranking(entry: BoardRanking, board: Board) -> str:
     names = agent_names(ranking.comparison)
     missing_lines = lack_lines(ranking.abstract, names)
     missing = f'<p class="apart">Incomplete: {text(" ".join(missing_lines))}</p>' if missing_lines else ""
-    first = ranking.comparison.shown_tables()[0][0].frontier if ranking.comparison.shown_tables() else None
-    chart = (
-        figure(frontier_picture(first, ranking.comparison.shown_tables()[0][0].scorer, names), _FRONTIER_WIDTH)
-        if first
-        else ""
-    )
+    questions = ranking.selection or number_of(ranking.count, "question")
+    repeats = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
+    chart = ""
+    for headline, _ in ranking.comparison.shown_tables()[:1]:
+        if headline.frontier:
+            chart = figure(frontier_picture(headline.frontier, headline.scorer, names), _FRONTIER_WIDTH)
     conclusions = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
     remarks = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     remarks += [withheld] if (withheld := withheld_words(ranking.licences, entry.free, board.mode)) else []
@@ -97,16 +89,10 @@ def _ranking(entry: BoardRanking, board: Board) -> str:
     link_html = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
         f'<section class="ranking" id="{escape(ranking.key)}">'
-        f"<h2>{text(ranking.benchmark)} <small>{text(_questions_text(ranking))} · "
+        f"<h2>{text(ranking.benchmark)} <small>{text(f'{questions}{repeats}')} · "
         f"hash {ranking.questions[:8]}</small></h2>"
         f"<p>{conclusions}</p>{_table(entry, names)}{chart}{missing}{notes}<p>{link_html}</p></section>\n"
     )
-
-
-def _questions_text(ranking: Ranking) -> str:
-    """Describe the questions, and how often they were asked."""
-    repeats = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
-    return f"{ranking.selection or number_of(ranking.count, 'question')}{repeats}"
 
 
 def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:

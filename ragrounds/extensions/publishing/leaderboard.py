@@ -108,7 +108,7 @@ def rank(
     grouped: dict[_Key, list[Run]] = {}
     not_started: list[str] = []
     for run in runs:
-        if not _has_attempts(store, run):
+        if all(status == "not_run" for status in store.done(run).values()):
             not_started.append(run.id)
             continue
         stop = early_stops(store, [run]).get(run.id)
@@ -122,7 +122,12 @@ def rank(
         grouped.setdefault(key, []).append(run)
     left_out = [LeftOutRuns(tuple(not_started), "no attempt was made yet")] if not_started else []
     rankings, compared = list[Ranking](), 0
-    keys = _keys(grouped)
+    # A ranking's key does not change if another run joins it.
+    keys = {
+        key: f"{file_name(members[0].benchmark, 40, '-', '-')}-{key.questions[:8]}-"
+        f"{hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:6]}".lower()
+        for key, members in grouped.items()
+    }
     for key, members in sorted(
         grouped.items(), key=lambda entry: (entry[1][0].benchmark, -entry[1][0].count, keys[entry[0]])
     ):
@@ -205,19 +210,3 @@ def open_places(table: ScorerTable, finding: ScorerFinding) -> dict[str, Place]:
     ahead = {run: sum(conclusion.worse == run for conclusion in settled_conclusions) for run in tested}
     behind = {run: sum(conclusion.better == run for conclusion in settled_conclusions) for run in tested}
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
-
-
-def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
-    """Return a short name for each ranking, which does not change when another run joins the ranking."""
-    return {
-        key: f"{file_name(runs[0].benchmark, 40, '-', '-')}-{key.questions[:8]}-{_digest(key)}".lower()
-        for key, runs in grouped.items()
-    }
-
-
-def _digest(key: _Key) -> str:
-    return hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:6]
-
-
-def _has_attempts(store: Store, run: Run) -> bool:
-    return any(status != "not_run" for status in store.done(run).values())

@@ -158,8 +158,11 @@ def publish(arguments: PublishArguments) -> PublishedSite:
         raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
     resolved_settings, requested = arguments.used_settings, run_names(arguments.runs)
     studies, left_out = _studies(arguments.studies, not requested, resolved_settings)
+    if not requested:
+        with open_store(resolved_settings) as store:
+            requested = [run.id for run in store.runs()]
     with (
-        open_selected_runs(requested or _all_run_ids(resolved_settings), resolved_settings) as (store, stored_runs),
+        open_selected_runs(requested, resolved_settings) as (store, stored_runs),
         counted(arguments.progress) as report,
     ):
         stored_runs = list({run.id: run for run in stored_runs}.values())
@@ -182,16 +185,8 @@ def publish(arguments: PublishArguments) -> PublishedSite:
             writer.write(INDEX, index_page(board))
             for ranking in ranked.rankings if arguments.bundle else ():
                 file, free = site / f"{ranking.key}{SUFFIX}", text_free(arguments.attempts, ranking.licences)
-                make_bundle(
-                    file,
-                    store,
-                    ranking.runs,
-                    names,
-                    free,
-                    arguments.seed,
-                    user_prices(resolved_settings),
-                    printed_figures,
-                )
+                prices = user_prices(resolved_settings)
+                make_bundle(file, store, ranking.runs, names, free, arguments.seed, prices, printed_figures)
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(
         folder=folder,
@@ -249,11 +244,6 @@ def _starts_with_any(path: Path, marks: Sequence[bytes]) -> bool:
     with path.open("rb") as file:
         head = file.read(4096)
     return any(mark in head for mark in marks)
-
-
-def _all_run_ids(settings: Settings) -> list[str]:
-    with open_store(settings) as store:
-        return [run.id for run in store.runs()]
 
 
 def _studies(

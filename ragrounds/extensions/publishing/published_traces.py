@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.base.records import Gold, Question, Run, Score
+from ragrounds.base.records import Gold, Question, Run
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, bare_traces, every_trace
@@ -95,25 +95,27 @@ def withheld(trace: Trace) -> Trace:
     """Return a trace without any text: digests of question and answer, outcome, scores and cost."""
     question = trace.question
     digest = question_digest(question)
+    shown = digest[:_ID_DIGITS]
     return Trace(
         run=trace.run,
         question=Question(
-            id=digest[:_ID_DIGITS],
+            id=shown,
             benchmark=question.benchmark,
             text=f"SHA-256 {digest}",
             kind=question.kind,
             split=question.split,
         ),
-        gold=Gold(question_id=digest[:_ID_DIGITS], answer=""),
+        gold=Gold(question_id=shown, answer=""),
         attempt=replace(
             trace.attempt,
-            question_id=digest[:_ID_DIGITS],
+            question_id=shown,
             text=f"SHA-256 {answer_digest(question, trace.attempt.text)}" if trace.attempt.text else "",
             reason="",
             choice="",
             events=(),
         ),
-        scores=tuple(_score(score, digest[:_ID_DIGITS]) for score in trace.scores),
+        # The answer that a scorer read reveals what is right.
+        scores=tuple(replace(score, question_id=shown, prediction="", reason="") for score in trace.scores),
         steps=(),
     )
 
@@ -132,8 +134,3 @@ def without_documents(trace: Trace) -> Trace:
 def _without_text(traced: TracedCall) -> TracedCall:
     passages = tuple(replace(passage, text="", chunk="") for passage in traced.passages)
     return replace(traced, asked=None, used=None, gave=None, passages=passages)
-
-
-def _score(score: Score, id: str) -> Score:
-    """Remove the parsed answer from a score, because it reveals what is right."""
-    return replace(score, question_id=id, prediction="", reason="")
