@@ -1,4 +1,4 @@
-"""A table with published figures beside ours, as a study."""
+"""A table with published figures next to ours, as a study."""
 
 import tempfile
 from pathlib import Path

@@ -1,6 +1,6 @@
 """First steps in Python: two agents on the sample benchmark, compared, as frames. Needs no key and no network.
 
-The notebook beside this file does the same; docs/reference/api.md explains it.
+The notebook next to this file does the same; docs/reference/api.md explains it.
 """
 
 import asyncio

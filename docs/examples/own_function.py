@@ -1,4 +1,4 @@
-"""A plain function as an agent, beside a strategy that ships."""
+"""A plain function as an agent, next to a strategy that ships."""
 
 import ragrounds as rr
 

@@ -1,4 +1,4 @@
-"""A graph of one's own in ragrounds, several times: see docs/how-to/own-system.md."""
+"""A custom graph in ragrounds, several times: see docs/how-to/own-system.md."""
 
 from typing import TypedDict
 

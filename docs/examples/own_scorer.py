@@ -1,4 +1,4 @@
-"""A scorer of one's own: how many words an answer takes. No model is asked again."""
+"""A custom scorer: how many words an answer takes. No model is asked again."""
 
 import ragrounds as rr
 from ragrounds.extend import Attempt, Gold, Kind, Question, Score, ScorerRecord, read_long
