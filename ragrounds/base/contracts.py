@@ -374,7 +374,7 @@ class Context(Protocol):
         Args:
             parameter: one of the graph's ``AGENTS``, a parameter that names the agent.
             which: index of the agent, if the parameter names several.
-            epoch: the other agent's epoch. Another epoch is another sample.
+            epoch: the other agent's epoch. Each epoch is a separate sample.
             likely: True to request the probability of its reply, if its model is called through this context.
         """
 

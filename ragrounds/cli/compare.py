@@ -35,8 +35,8 @@ def compare_command(
     names: options.Names = None,
     full: options.Full = False,
 ) -> None:
-    """What can be concluded, a line a run with accuracy, difference, cost, tokens and seconds, and the frontier; with
-    --full every table and test.
+    """Print what can be concluded, a line a run with accuracy, difference, cost, tokens and seconds, and the frontier;
+    with --full every table and test.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
     All pairs are tested, up to 50 runs; of more, --baseline RUN says which. --picture is scores,

@@ -123,8 +123,8 @@ def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: option
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
     Of an agent's text the newest judged run is meant.
 
-    Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of its
-    texts, by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
+    Items are sampled and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of
+    its texts, by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
@@ -199,11 +199,11 @@ def agreement_command(runs: options.Runs, arguments: AgreementArguments, as_json
 
     Of a panel it is the majority's verdicts, and each judge's own follow, by its replies in the journal.
 
-    A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
+    A label whose answer has changed is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.
 
-    Corrected figures are cje-eval's: pip install 'ragrounds[people]'. They need 20 labelled answers of a run, drawn by
-    chance, as `judge sheet` and `judge label` draw them.
+    Corrected figures are cje-eval's: pip install 'ragrounds[people]'. They need 20 labelled answers of a run, sampled
+    at random, as `judge sheet` and `judge label` sample them.
 
     Examples:
 

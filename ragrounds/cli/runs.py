@@ -135,7 +135,7 @@ def garbage_command(
     """Remove recorded calls and texts that no run, arena or judged score refers to.
 
     What an unfinished attempt or judging has paid for stays, so what was interrupted resumes without paying twice. All
-    of it is one transaction. While a run is at work nothing is removed. A SQLite file gets smaller afterwards.
+    of it is one transaction. While a run is in progress nothing is removed. A SQLite file gets smaller afterwards.
     """
     with counting() as progress:
         garbage, _ = collect_garbage(seconds=older_than, outside=outside, progress=progress)

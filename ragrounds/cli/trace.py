@@ -40,7 +40,7 @@ app = typer.Typer()
 
 
 class ViewOptions(Struct, frozen=True, kw_only=True):
-    """Where the viewer begins, or what is printed in its place."""
+    """Attempt at which the viewer begins, or the form of what is printed instead."""
 
     attempt: Annotated[str | None, Arg("Begin at one attempt, RUN/QUESTION: direct/sample/c01.")] = None
     epoch: Annotated[int, Arg("Which of the run's epochs, from 0.", 0, metavar="EPOCH")] = 0
@@ -63,7 +63,7 @@ def trace_command(
 ) -> None:
     """See every run and every step of every answer: a viewer in the terminal; with --format, as text for pipes and CI.
 
-    It follows runs that are still at work, also in another process. `?` shows the keys.
+    It follows runs that are still in progress, also in another process. `?` shows the keys.
 
     Examples:
 
@@ -155,7 +155,7 @@ def show_answer(
     ] = None,
     question_id: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Beside another run's answer, from the sentence where they part.")
+        str | None, typer.Option(metavar="RUN", help="Next to another run's answer, from the sentence where they part.")
     ] = None,
     epoch: options.Epoch = 0,
     full: Annotated[bool, typer.Option("--full", help="Every step: messages, passages, replies.")] = False,

@@ -146,9 +146,9 @@ class VllmServer:
             self._ready = False
             self._closing.clear()
 
-    def when_died(self, hear: Callable[[], None]) -> None:
-        """Call `hear`, in another thread, when the server ends by itself."""
-        self._listeners.append(hear)
+    def when_died(self, notify: Callable[[], None]) -> None:
+        """Call `notify`, in another thread, when the server ends by itself."""
+        self._listeners.append(notify)
 
     def death(self) -> StopRun:
         """Return the error to raise when the server has ended by itself."""

@@ -45,7 +45,7 @@ def layout_parts(layout: str) -> tuple[str, ...]:
         if name not in PARTS:
             raise UserError(
                 f"The layout {layout!r} has an unknown part {name!r}.{nearest(name, PARTS)} Known: {', '.join(PARTS)}, "
-                "joined by +; NAME@system stands in the system's turn."
+                "joined by +; NAME@system puts a part into the system's turn."
             )
     if len({part.removesuffix(_SYSTEM) for part in parts}) < len(parts):
         raise UserError(f"The layout {layout!r} names a part twice.")

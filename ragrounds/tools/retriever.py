@@ -274,8 +274,8 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     called = parse(searcher.spec).name
     if called != spec.name and ((RETRIEVERS.ours(called) or definition) is not definition):
         raise UserError(
-            f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
-            "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."
+            f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, the name of a "
+            "different retriever: give it `spec = str(spec)`, so that its results have its own name."
         )
     _note_codes(searcher, {spec.name: spec_code(spec) for spec in corpora.opened})
     return searcher

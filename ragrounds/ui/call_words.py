@@ -59,7 +59,7 @@ def probability_of(reply: Reply) -> str:
     alternatives = ", ".join(f"{token!r} {number:.2f}" for token, number in rarest.top if token != rarest.token)
     total = sum(token.logprob for token in reply.logprobs)
     tokens = f"{len(reply.logprobs):,} token{'' if len(reply.logprobs) == 1 else 's'}"
-    suffix = f" (beside {alternatives})" if alternatives else ""
+    suffix = f" (next to {alternatives})" if alternatives else ""
     return f"log probability of its {tokens}: {total:.2f}; least likely {rarest.token!r} {rarest.logprob:.2f}{suffix}"
 
 

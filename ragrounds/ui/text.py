@@ -80,7 +80,7 @@ def difference_text(value: float | None, unit: str, digits: int = 2) -> str:
 
 
 def ends(low: float | None, high: float | None, unit: str = "percent", digits: int = 1, *, signed: bool = False) -> str:
-    """Return the ends of an interval as text: shares in percent, any other unit unchanged; "too few" if there is none.
+    """Return the ends of an interval as text: shares in percent, other units unchanged; "too few" without an interval.
 
     Args:
         low, high: ``None`` if there is no interval.

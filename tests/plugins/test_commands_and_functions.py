@@ -87,7 +87,7 @@ def test_names_that_ship_stay_and_what_is_broken_is_an_error_of_one_line(
     }
     install("plug_bad", "import typer\napp = typer.Typer()\nrun = len\n", **entries)
     assert "odd" in command("--help").stdout
-    assert "What can be concluded" in command("compare", "--help").stdout
+    assert "Print what can be concluded" in command("compare", "--help").stdout
     assert rr.run.__module__ == "ragrounds.api.run"
     assert [one.fault[:16] for one in COMMANDS.additions()] == ["the name is that", ""]
     done = command("odd")

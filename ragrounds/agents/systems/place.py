@@ -128,7 +128,7 @@ def drawable(name: str) -> Graph:
     if not hasattr(graph, "get_graph") and not hasattr(graph, "compile") and makes_systems(graph):
         maker = describe_factory(cast("Callable[..., object]", graph), name)
         if maker.each_time:
-            raise UserError(f"{name} builds its graph for each attempt, so it cannot be drawn before an attempt.")
+            raise UserError(f"{name} builds its graph for each attempt, so no graph can be shown before an attempt.")
         with refusals():
             graph = maker.now()
     if not hasattr(graph, "get_graph") and not hasattr(graph, "compile"):

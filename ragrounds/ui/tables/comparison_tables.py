@@ -80,16 +80,16 @@ def print_comparison(
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
 
-def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[ScorerTable] = ()) -> TextTable:
+def score_table(table: ScorerTable, names: Mapping[str, str], secondary: Sequence[ScorerTable] = ()) -> TextTable:
     """Return the scores of one headline.
 
     The columns are every dataset, the average over datasets (the figure, with its interval), the average over all
     questions (pooled), the best figure that open attempts could still lead to, and the overall figures of the scorers
-    `beside` the headline.
+    next to the headline, `secondary`.
     """
     unit, datasets, averaged = table.unit, list(table.lines[0].datasets), len(table.lines[0].datasets) > 1
     values = {
-        scorer_table.scorer: {line.run: line.overall.value for line in scorer_table.lines} for scorer_table in beside
+        scorer_table.scorer: {line.run: line.overall.value for line in scorer_table.lines} for scorer_table in secondary
     }
 
     def dataset(name: str) -> Column:
@@ -119,7 +119,7 @@ def score_table(table: ScorerTable, names: Mapping[str, str], beside: Sequence[S
             Column("at best", lambda line: in_scale(line.overall.best, unit))
             if any(line.overall.is_open for line in table.lines)
             else None,
-            *map(other, beside),
+            *map(other, secondary),
         ),
         scorer=table.scorer,
         title=f"{table.scorer}, {unit}{', lower is better' if table.direction == 'lower' else ''}",

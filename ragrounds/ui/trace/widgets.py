@@ -235,8 +235,8 @@ class Pager(Lines):
         return len(line_numbers)
 
     def next_match(self, step: int) -> bool:
-        """Go to the next line with a match (the previous one for `step` -1); return False if there is none in that
-        direction."""
+        """Go to the next line with a match (the previous one for `step` -1); return False if no match follows in
+        that direction."""
         top_line = self.scroll_offset.y
         further = [line for line in self._page.find(self.pattern) if (line > top_line if step > 0 else line < top_line)]
         # At the end of the text a line cannot scroll to the top: nothing further can be shown.

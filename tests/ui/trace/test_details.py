@@ -144,7 +144,7 @@ def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> No
     assert terms_of(Request(messages=(), response_format={"type": "json_object"})) == "a reply of the form json_object"
     assert terms_of(Request(messages=())) == ""
     tokens = (TokenLogprob("So", -0.25), TokenLogprob("A", -1.5, (("B", -0.5), ("A", -1.5))))
-    likely = "log probability of its 2 tokens: -1.75; least likely 'A' -1.50 (beside 'B' -0.50)"
+    likely = "log probability of its 2 tokens: -1.75; least likely 'A' -1.50 (next to 'B' -0.50)"
     assert probability_of(Reply(text="So A", logprobs=tokens)) == likely
     assert probability_of(Reply(text="So A")) == ""
 

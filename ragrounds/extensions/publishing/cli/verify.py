@@ -31,8 +31,8 @@ def verify_command(
     """Derive every figure of a bundle again from its attempts, and name the first that differs.
 
     Answers are scored anew, costs and tokens summed anew, and the comparison, its intervals and tests made anew; the
-    digits that its tables and the published page print are set beside these. No model is asked, and the store is left
-    alone. Exit codes: 1 something differs; 4 something could not be derived.
+    digits that its tables and the published page print are compared with these. No model is asked, and the store is
+    left alone. Exit codes: 1 something differs; 4 something could not be derived.
 
     Examples:
 
