@@ -110,6 +110,21 @@ def test_names_docstrings_and_phrases_are_plain() -> None:
 
 
 @pytest.mark.slow
+def test_pages_say_it_plainly() -> None:
+    """What a page quotes (code, outputs, messages) is as it is quoted."""
+    root = PACKAGE.parent
+    pages = [
+        *root.joinpath("docs").rglob("*.md"),
+        *map(root.joinpath, ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    ]
+    found = {}
+    for page in pages:
+        quoted = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$|`[^`]+`|^>[^\n]*$", re.MULTILINE | re.DOTALL)
+        if phrases := [match[0] for match in PHRASES.finditer(quoted.sub("", page.read_text(encoding="utf-8")))]:
+            found[str(page.relative_to(root))] = phrases
+    assert not found
+
+
 def test_packages_are_within_their_tokens() -> None:
     """A package that needs more tokens needs a commit of its own that raises its limit and gives the reason."""
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8"))["tokens"]
