@@ -22,8 +22,8 @@ from ragrounds.base.text import safe
 from ragrounds.extensions.engines.external_parameters import (
     ExternalParameters,
     Record,
+    address_of,
     check_fields,
-    place_of,
     query_encoding,
     secrets_in,
     text_of,
@@ -37,12 +37,12 @@ FUSED = 60
 """Constant of reciprocal rank fusion."""
 FUSED_DEPTH = 100
 """Number of passages of each ranking that are fused, or `k` if that is more."""
-Found = tuple[Record, float]
+ScoredRecord = tuple[Record, float]
 """Retrieved record with its score; greater is better."""
 
 
 @dataclass(frozen=True)
-class Held:
+class CollectionDescription:
     """Description of the table, collection or index that a spec names."""
 
     fields: Sequence[str]
@@ -92,7 +92,7 @@ class ExternalEngine(ABC):
         self.options, self.name, self.spec = options, spec.name, str(spec)
         self.collection_name = str(getattr(options, self.location_parameter))
         self.local = bool(getattr(options, "path", ""))
-        self.address = place_of(options, self.name)
+        self.address = address_of(options, self.name)
         self.key = variable(options.key_env, "key_env", self.name)
         self.secrets = secrets_in(self.address, self.key, *self.key.split(":", 1)[1:])
         if not self.collection_name:
@@ -112,7 +112,7 @@ class ExternalEngine(ABC):
         client.close()
 
     @abstractmethod
-    def look(self, client: Vendor) -> Held | None:
+    def describe(self, client: Vendor) -> CollectionDescription | None:
         """Return a description of the named table, collection or index; ``None`` if it does not exist."""
 
     @abstractmethod
@@ -135,10 +135,10 @@ class ExternalEngine(ABC):
         """
 
     @abstractmethod
-    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the `k` nearest records for each vector, shape (queries, dimensions)."""
 
-    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
+    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the `k` best records by their words for each query."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class ExternalEngine(ABC):
             return self._client
 
     def _check(self, client: Vendor) -> None:
-        description = self.look(client)
+        description = self.describe(client)
         if description is None:
             names = sorted(self.existing_names(client))
             listed = ", ".join(safe(name, 60) for name in names[:20]) or "none"
@@ -201,7 +201,9 @@ class ExternalEngine(ABC):
             digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
         return digest.hexdigest()
 
-    def ranked(self, queries: Sequence[str], vectors: Vectors | None, k: int, mode: str = "") -> list[list[Found]]:
+    def ranked(
+        self, queries: Sequence[str], vectors: Vectors | None, k: int, mode: str = ""
+    ) -> list[list[ScoredRecord]]:
         """Return the `k` best records for each query, best first, by default in the mode of the spec.
 
         In mode ``hybrid`` both rankings are fused by reciprocal rank.
@@ -217,7 +219,7 @@ class ExternalEngine(ABC):
         )
         return [self._fused(pair)[:k] for pair in ranking_pairs]
 
-    def _ordered(self, rankings: Iterable[Iterable[Found]]) -> list[list[Found]]:
+    def _ordered(self, rankings: Iterable[Iterable[ScoredRecord]]) -> list[list[ScoredRecord]]:
         """Sort rankings best first, and equal scores by id, because engines give these in any order.
 
         A score that is not finite becomes 0: a vector of zeros has no cosine.
@@ -225,7 +227,7 @@ class ExternalEngine(ABC):
         sound = [[(record, score if np.isfinite(score) else 0.0) for record, score in ranking] for ranking in rankings]
         return [sorted(ranking, key=lambda scored: (-scored[1], self.id_of(scored[0]))) for ranking in sound]
 
-    def _fused(self, rankings: Iterable[Sequence[Found]]) -> list[Found]:
+    def _fused(self, rankings: Iterable[Sequence[ScoredRecord]]) -> list[ScoredRecord]:
         scores: dict[str, float] = {}
         records: dict[str, Record] = {}
         for ranking in rankings:
@@ -258,7 +260,7 @@ class ExternalEngine(ABC):
         return self.id_of(record), text_of(record, self.options.text)
 
     @property
-    def read(self) -> list[str]:
+    def read_fields(self) -> list[str]:
         """Fields that a passage is made of, each once. Vectors are never fetched."""
         parameters = self.options
         return [

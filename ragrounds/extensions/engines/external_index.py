@@ -41,7 +41,7 @@ from ragrounds.base.records import Passage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, Found
+from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, ScoredRecord
 from ragrounds.extensions.engines.external_parameters import query_encoding, read_parameters
 from ragrounds.tools.index.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
@@ -88,20 +88,21 @@ class Calls:
 
         def is_over(tries: int, error: BaseException) -> bool:
             """Return True if no further try is allowed."""
-            if not outage or kind_of(error, self._fault) != "connection":
+            if not outage or fault_kind(error, self._fault) != "connection":
                 return self._ended.is_set() or tries >= TRIES
             self._away = self._away or self._ended.is_set() or time.monotonic() - started >= outage
             return self._away
 
         retrying = Retrying(
-            sleep=sleep_using_event(self._ended), **again(lambda error: kind_of(error, self._fault), is_over)
+            sleep=sleep_using_event(self._ended),
+            **retry_arguments(lambda error: fault_kind(error, self._fault), is_over),
         )
         try:
             with own_traffic():
                 result_of_work: R = retrying(work)
         except Exception as problem:
             seconds = time.monotonic() - started
-            raise gave_up(problem, kind_of(problem, self._fault), self._name, self._redact, seconds) from None
+            raise one_line_error(problem, fault_kind(problem, self._fault), self._name, self._redact, seconds) from None
         self._away = False
         return result_of_work
 
@@ -193,7 +194,7 @@ class ExternalSearcher:
         with self._encoding_now:  # one at a time, because an encoder uses all cores
             return self._embedder.queries(texts)
 
-    def _passages(self, ranking: Sequence[Found], k: int) -> list[Passage]:
+    def _passages(self, ranking: Sequence[ScoredRecord], k: int) -> list[Passage]:
         ranked = enumerate(ranking[:k], 1)
         return [self._engine.passage(record, score, rank, self.corpus, self.spec) for rank, (record, score) in ranked]
 
@@ -205,7 +206,7 @@ class ExternalSearcher:
         return await self._in_thread(lambda: self._calls(work, OUTAGE))
 
 
-def kind_of(error: BaseException, fault: Callable[[Exception], str]) -> str:
+def fault_kind(error: BaseException, fault: Callable[[Exception], str]) -> str:
     """Return the kind of an error, in the terms of :class:`EngineFault`; `fault` classifies the client's errors.
 
     The kind is empty for an unknown error, which is not retried, and for an error after a call's own retries.
@@ -215,7 +216,7 @@ def kind_of(error: BaseException, fault: Callable[[Exception], str]) -> str:
     return "" if isinstance(error, UserError) or not isinstance(error, Exception) else fault(error)
 
 
-def again(
+def retry_arguments(
     kind: Callable[[BaseException], str],
     over: Callable[[int, BaseException], bool] = lambda tries, error: tries >= TRIES,
 ) -> dict[str, Any]:
@@ -236,12 +237,12 @@ def again(
     }
 
 
-def gave_up(error: Exception, kind: str, name: str, redact: Redactor, seconds: float) -> UserError:
+def one_line_error(error: Exception, kind: str, name: str, redact: Redactor, seconds: float) -> UserError:
     """Return the one-line error of a failed call; an error that is one already is returned unchanged.
 
     Args:
         error: Error of the last try.
-        kind: As :func:`kind_of` gives it.
+        kind: As :func:`fault_kind` gives it.
         name: Name of the engine.
         redact: Removes keys.
         seconds: Seconds for which it was tried.

@@ -139,7 +139,7 @@ def _check_url(url: str, retriever: str) -> None:
     check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), advice)
 
 
-def place_of(options: ExternalParameters, retriever: str) -> str:
+def address_of(options: ExternalParameters, retriever: str) -> str:
     """Return the address of an engine's server, or the `path` of an engine in this process.
 
     The address is in the spec, or in the environment variable `url_env`.
@@ -172,7 +172,7 @@ def variable(name: str, parameter: str, retriever: str) -> str:
     return value
 
 
-def json_given(text: str, parameter: str, retriever: str, example: str) -> dict[str, object]:
+def parse_json_object(text: str, parameter: str, retriever: str, example: str) -> dict[str, object]:
     """Parse a filter or options that are written as JSON; empty if there is no text.
 
     Raises:

@@ -20,9 +20,16 @@ from urllib.parse import urlsplit
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.extensions.engines.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
+from ragrounds.extensions.engines.external_engine import (
+    CollectionDescription,
+    ExternalEngine,
+    ScoredRecord,
+    Vendor,
+    client_fault,
+    status_fault,
+)
 from ragrounds.extensions.engines.external_index import external_retriever
-from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, parse_json_object
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 _INSPECTED_RECORDS = 100
@@ -50,7 +57,7 @@ class ChromaEngine(ExternalEngine):
 
     def __init__(self, options: ExternalParameters, spec: Spec) -> None:
         super().__init__(options, spec)
-        where = json_given(options.filter, "filter", self.name, '{"year": {"$gt": 2015}}')
+        where = parse_json_object(options.filter, "filter", self.name, '{"year": {"$gt": 2015}}')
         self._where: dict[str, Vendor] = {"where": where} if where else {}
 
     def connect(self) -> Vendor:
@@ -78,7 +85,7 @@ class ChromaEngine(ExternalEngine):
     def release(self, client: Vendor) -> None:
         """Do nothing: Chroma shares its connections among its clients."""
 
-    def look(self, client: Vendor) -> Held | None:
+    def describe(self, client: Vendor) -> CollectionDescription | None:
         """Return the collection's space, and the keys of the first records' metadata."""
         try:
             # Without `embedding_function=None` Chroma downloads a default model.
@@ -92,7 +99,7 @@ class ChromaEngine(ExternalEngine):
         fields = ["id", "text", "vector", *sorted(keys)] if metadatas else []
         spaces = ((collection.configuration_json.get(kind) or {}).get("space") for kind in ("hnsw", "spann"))
         metric: Metric = next((space for space in spaces if space in ("cosine", "ip", "l2")), "l2")
-        return Held(fields, metric)
+        return CollectionDescription(fields, metric)
 
     def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of the first collections."""
@@ -112,7 +119,7 @@ class ChromaEngine(ExternalEngine):
             records = self._collection.get(**self._where, limit=limit, offset=offset, include=["documents"])
             yield from zip(records["ids"], (text or "" for text in records["documents"]), strict=True)
 
-    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Search the collection's index for all queries in one request."""
         include = ["metadatas", "documents", "distances"]
         results = self._collection.query(query_embeddings=vectors, n_results=k, include=include, **self._where)

@@ -32,7 +32,7 @@ from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
 from ragrounds.extensions.engines.external_engine import client_fault
-from ragrounds.extensions.engines.external_index import PASSING, TRIES, again, kind_of
+from ragrounds.extensions.engines.external_index import PASSING, TRIES, fault_kind, retry_arguments
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 if TYPE_CHECKING:
@@ -106,10 +106,10 @@ class _ForeignSearcher(ABC):
         """
         from tenacity import AsyncRetrying
 
-        retrying = AsyncRetrying(**again(lambda error: kind_of(error, client_fault)))
+        retrying = AsyncRetrying(**retry_arguments(lambda error: fault_kind(error, client_fault)))
 
         async def attempt_once() -> R:
-            """Make one try."""
+            """Make one try: tenacity awaits only what is defined as a coroutine."""
             return await call()
 
         try:
@@ -117,7 +117,7 @@ class _ForeignSearcher(ABC):
         except UserError:
             raise
         except Exception as problem:  # the user's code, and the libraries it calls, may raise anything
-            kind = kind_of(problem, client_fault)
+            kind = fault_kind(problem, client_fault)
             message = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
             tries = f" {TRIES} times" if kind in PASSING else ""
             raise GaveUp(

@@ -15,9 +15,9 @@ from typing import Annotated
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.extensions.engines.external_engine import ExternalEngine, Found, Held, Vendor
+from ragrounds.extensions.engines.external_engine import CollectionDescription, ExternalEngine, ScoredRecord, Vendor
 from ragrounds.extensions.engines.external_index import external_retriever
-from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, parse_json_object
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 _DISTANCES: Mapping[Metric, str] = {"cosine": "cosine", "ip": "dot", "l2": "l2"}
@@ -44,7 +44,9 @@ class LanceEngine(ExternalEngine):
 
     def __init__(self, options: ExternalParameters, spec: Spec) -> None:
         super().__init__(options, spec)
-        self._options = json_given(self.options.options, "options", self.name, '{"nprobes": 20, "refine_factor": 5}')
+        self._options = parse_json_object(
+            self.options.options, "options", self.name, '{"nprobes": 20, "refine_factor": 5}'
+        )
         if wrong := set(self._options) - {*_OPTIONS}:
             raise UserError(f"lancedb has no option {min(wrong)!r}: expected some of {', '.join(_OPTIONS)}.")
 
@@ -58,13 +60,13 @@ class LanceEngine(ExternalEngine):
         """Release the table; it has only open files."""
         self._table = None
 
-    def look(self, client: Vendor) -> Held | None:
+    def describe(self, client: Vendor) -> CollectionDescription | None:
         """Return the table's columns, with those inside objects, and the metric of its vectors."""
         if self.collection_name not in self.existing_names(client):
             return None
         table = self._table = client.open_table(self.collection_name)
         # For a dotted name the whole object is read.
-        self._read = _top_level_columns(self.read, [field.name for field in table.schema])
+        self._read = _top_level_columns(self.read_fields, [field.name for field in table.schema])
         metrics = {name: metric for metric, name in _DISTANCES.items()}
         statistics = [
             table.index_stats(index.name)
@@ -74,7 +76,7 @@ class LanceEngine(ExternalEngine):
         index_metrics = [
             str(index_statistics.distance_type or "").lower() for index_statistics in statistics if index_statistics
         ]
-        return Held(
+        return CollectionDescription(
             [name for field in table.schema for name in _names(field, "")],
             metrics.get(index_metrics[0]) if index_metrics else None,
         )
@@ -110,19 +112,19 @@ class LanceEngine(ExternalEngine):
         rows: list[dict[str, Vendor]] = (query.where(self.options.filter) if self.options.filter else query).to_list()
         return rows
 
-    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the `k` nearest rows for each vector."""
         query = self._table.search([row.tolist() for row in vectors], vector_column_name=self.options.vector)
         query = query.distance_type(_DISTANCES[self.metric]).select([*self._read, "_distance"]).limit(k)
         for name, value in self._options.items():
             query = getattr(query, name)(value)
-        rows_by_query: list[list[Found]] = [[] for _ in vectors]
+        rows_by_query: list[list[ScoredRecord]] = [[] for _ in vectors]
         offset = 0.0 if self.metric == "l2" else 1.0  # LanceDB's distances are 1 - product, or squared distances
         for row in self._filtered(query):
             rows_by_query[row.get("query_index", 0)].append((row, offset - row["_distance"]))
         return rows_by_query
 
-    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
+    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Yield the `k` best rows by BM25 for each query; nothing in a query is read as an operator."""
         from lancedb.query import MatchQuery
 

@@ -24,9 +24,15 @@ from typing import Annotated
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
-from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, Found, Held, Vendor
+from ragrounds.extensions.engines.external_engine import (
+    CollectionDescription,
+    EngineFault,
+    ExternalEngine,
+    ScoredRecord,
+    Vendor,
+)
 from ragrounds.extensions.engines.external_index import external_retriever
-from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, parse_json_object
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 WHOLE = 200_000
@@ -69,7 +75,7 @@ class PgvectorEngine(ExternalEngine):
     def __init__(self, options: ExternalParameters, spec: Spec) -> None:
         super().__init__(options, spec)
         self._columns: list[str] = []
-        self._options = json_given(self.options.options, "options", self.name, '{"hnsw.ef_search": 400}')
+        self._options = parse_json_object(self.options.options, "options", self.name, '{"hnsw.ef_search": 400}')
         self._settings: dict[str, object] = {"ivfflat.probes": 20}
 
     def connect(self) -> Vendor:
@@ -116,7 +122,7 @@ class PgvectorEngine(ExternalEngine):
         """Close the pool."""
         client.close(timeout=1)
 
-    def look(self, client: Vendor) -> Held | None:
+    def describe(self, client: Vendor) -> CollectionDescription | None:
         """Return the table's columns; ``None`` if the table does not exist."""
         with client.connection() as connection:
             table, words = self._table(), self.options.words
@@ -127,7 +133,7 @@ class PgvectorEngine(ExternalEngine):
             self._columns = [column.name for column in description]
         if words and words not in self._columns:
             raise UserError(f"pgvector has no field {words!r} for words=…. Its fields are {', '.join(self._columns)}.")
-        return Held(self._columns)
+        return CollectionDescription(self._columns)
 
     def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of the first tables."""
@@ -170,7 +176,7 @@ class PgvectorEngine(ExternalEngine):
         ]
         return [(str(row[0]), str(row[1] or "")) for row in rows]
 
-    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the nearest passages by the operator of the metric."""
         sql = self._sql
         settings = {"hnsw.ef_search": min(1000, max(k, 200)), **self._settings, **self._options}
@@ -182,7 +188,7 @@ class PgvectorEngine(ExternalEngine):
             rows_by_query = [connection.execute(statement, (vector,)).fetchall() for vector in vectors]
         return [[(self._record(row), self._score(float(row[-1]))) for row in rows] for rows in rows_by_query]
 
-    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
+    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Yield the best passages by full-text search."""
         sql, language = self._sql, self._sql.Literal(self.options.language)
         if self.options.words:
@@ -231,7 +237,7 @@ class PgvectorEngine(ExternalEngine):
     @property
     def _existing_fields(self) -> list[str]:
         """Fields of a passage that the table has."""
-        return [name for name in self.read if name in self._columns or name.split(".")[0] in self._columns]
+        return [name for name in self.read_fields if name in self._columns or name.split(".")[0] in self._columns]
 
     def _column(self, name: str) -> Vendor:
         """Return a field as an SQL expression: a column, or a path into a JSON column."""

@@ -24,9 +24,16 @@ from typing import Annotated, ClassVar
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.extensions.engines.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, paths_in
+from ragrounds.extensions.engines.external_engine import (
+    CollectionDescription,
+    ExternalEngine,
+    ScoredRecord,
+    Vendor,
+    client_fault,
+    paths_in,
+)
 from ragrounds.extensions.engines.external_index import external_retriever
-from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, json_given
+from ragrounds.extensions.engines.external_parameters import ExternalParameters, Record, parse_json_object
 from ragrounds.tools.index.embedders import Metric, Vectors
 
 _METRICS: Mapping[str, Metric] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
@@ -56,8 +63,8 @@ class QdrantEngine(ExternalEngine):
 
     def __init__(self, options: ExternalParameters, spec: Spec) -> None:
         super().__init__(options, spec)
-        self._filter: Vendor = json_given(options.filter, "filter", self.name, '{"must": [{"key": "year", …}]}')
-        self._options: Vendor = json_given(self.options.options, "options", self.name, '{"exact": true}')
+        self._filter: Vendor = parse_json_object(options.filter, "filter", self.name, '{"must": [{"key": "year", …}]}')
+        self._options: Vendor = parse_json_object(self.options.options, "options", self.name, '{"exact": true}')
         self._using = options.vector
 
     def connect(self) -> Vendor:
@@ -102,7 +109,7 @@ class QdrantEngine(ExternalEngine):
         if not self.local:
             client.close()
 
-    def look(self, client: Vendor) -> Held | None:
+    def describe(self, client: Vendor) -> CollectionDescription | None:
         """Return the payload fields of the first points (dotted), the names of the vectors, and their metric."""
         if self.collection_name not in self.existing_names(client):
             return None
@@ -128,7 +135,7 @@ class QdrantEngine(ExternalEngine):
         payload_fields = [name for point in points for name in paths_in(point.payload or {})]
         # The vectors were checked above by the name in the spec, so that name counts as a field.
         fields = [*dict.fromkeys(payload_fields), *vectors_by_name, self.options.vector] if points else []
-        return Held(fields, _METRICS[distance])
+        return CollectionDescription(fields, _METRICS[distance])
 
     def existing_names(self, client: Vendor) -> Iterable[str]:
         """Return the names of all collections."""
@@ -145,13 +152,13 @@ class QdrantEngine(ExternalEngine):
     def records(self, document: str) -> Sequence[Record]:
         """Return the points of a document."""
         condition = {"key": self.options.document, "match": {"value": document}}
-        return self._points(self._models.Filter.model_validate({"must": [condition]}), self.read, 10_000)
+        return self._points(self._models.Filter.model_validate({"must": [condition]}), self.read_fields, 10_000)
 
     def _points(self, condition: Vendor, read: list[str], limit: int) -> list[Record]:
         points, _ = self.client.scroll(self.collection_name, limit=limit, scroll_filter=condition, with_payload=read)
         return [self.with_id(point.payload or {}, point.id) for point in points]
 
-    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the `k` nearest points for each vector."""
         rankings = self._search([row.tolist() for row in vectors], self._using, k)
         return [
@@ -159,15 +166,15 @@ class QdrantEngine(ExternalEngine):
             for ranking in rankings
         ]
 
-    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
+    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[ScoredRecord]]:
         """Return the `k` best points for each query by their sparse vectors."""
         documents = [self._models.Document(text=query, model=self.options.terms) for query in queries]
         return self._search(documents, self.options.sparse, k)
 
-    def _search(self, queries: Sequence[object], using: str, k: int) -> list[list[Found]]:
+    def _search(self, queries: Sequence[object], using: str, k: int) -> list[list[ScoredRecord]]:
         requests = [
             self._models.QueryRequest(
-                query=query, using=using or None, limit=k, filter=self._filter, with_payload=self.read,
+                query=query, using=using or None, limit=k, filter=self._filter, with_payload=self.read_fields,
                 params=self._options,
             )
             for query in queries
