@@ -124,10 +124,10 @@ class StudyCall:
 
     def __init__(
         self, study: Study, settings: Settings, state: StudyState, listener: StudyListener, budget: StudyBudget,
-        how: Arguments, lacks: Callable[[StudyCell], str],
+        how: Arguments, missing_requirements: Callable[[StudyCell], str],
     ) -> None:  # fmt: skip
         self.study, self.settings, self.state = study, settings, state
-        self.listener, self.budget, self.how, self.lacks = listener, budget, how, lacks
+        self.listener, self.budget, self.how, self.missing_requirements = listener, budget, how, missing_requirements
         self.calls_made = 0
         """Number of calls that were sent to a model."""
         self.reused = 0

@@ -20,7 +20,7 @@ from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.studies.call import Arguments, CountingListener, StudyCall
-from ragrounds.extensions.studies.cells_without_runs import Carried, amiss, figure_kind
+from ragrounds.extensions.studies.cells_without_runs import CellResults, figure_kind, result_of_error
 from ragrounds.extensions.studies.figures import CellFigure, run_figure
 from ragrounds.extensions.studies.imported_cells import imported_run
 from ragrounds.extensions.studies.paper_table import CellResult
@@ -53,7 +53,7 @@ def groups(cells: Iterable[StudyCell]) -> list[list[StudyCell]]:
     return list(groups_by_key.values())
 
 
-def carry_out(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+def carry_out(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
     """Carry out the cells of one group, as far as the budget allows.
 
     Raises:
@@ -64,7 +64,7 @@ def carry_out(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
     return _executor_of(cells[0])(cells, call)
 
 
-def _executor_of(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], Carried]:
+def _executor_of(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], CellResults]:
     """Return the function that carries out a cell and the others of its group."""
     if cell.kind != "retrieve":
         return _carry_out_imported if "imported" in cell.settings else _carry_out_runs
@@ -76,7 +76,7 @@ def run_arguments(settings: Settings) -> Arguments:
     return {name: settings[name] for name in _RUN_SETTINGS if name in settings}
 
 
-def _carry_out_imported(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+def _carry_out_imported(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
     """Yield the results of cells with recorded replies: the replies become a run, and no model is called."""
     for cell in cells:
         path, benchmark = str(cell.settings["imported"]), str(cell.settings["benchmark"])
@@ -85,17 +85,17 @@ def _carry_out_imported(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
                 imported = imported_run(store, path, benchmark, call.settings.home)
                 yield cell, _score_and_show(store, cell, imported.id, "", call)
         except UserError as error:
-            yield cell, amiss(error)
+            yield cell, result_of_error(error)
 
 
-def _carry_out_runs(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+def _carry_out_runs(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
     """Yield the results of cells that show runs, with one call for all of their agents."""
     cells_by_agent: dict[str, list[StudyCell]] = {}
     for cell in cells:
         try:
             cells_by_agent.setdefault(agent_text(cell.settings), []).append(cell)
         except UserError as error:
-            yield cell, amiss(error)
+            yield cell, result_of_error(error)
     if not cells_by_agent:
         return
     outcome = _run_agents(cells[0].settings, cells_by_agent, call)
@@ -139,7 +139,7 @@ def _run_agents(
             settings=call.settings,
         )
     except UserError as error:
-        result = amiss(error)
+        result = result_of_error(error)
         with open_store(call.settings) as store:
             empty = remove_unasked(store, run_ids, started_at)
         for cell in (cell for cells in cells_by_agent.values() for cell in cells):
@@ -164,11 +164,11 @@ def remove_unasked(store: Store, ids: Sequence[str], since: float) -> set[str]:
 
 def _shown_all(
     outcome: RunResult | CellResult, cells_by_agent: Mapping[str, Sequence[StudyCell]], call: StudyCall
-) -> Carried:
+) -> CellResults:
     if isinstance(outcome, CellResult):
         for cell in (cell for cells in cells_by_agent.values() for cell in cells):
             # List all missing requirements of the cell if they can be determined, not only the first error.
-            missing = call.lacks(cell) if outcome.state == "lacks" else ""
+            missing = call.missing_requirements(cell) if outcome.state == "lacks" else ""
             yield cell, CellResult(state=outcome.state, why=missing or outcome.why)
         return
     with open_store(call.settings) as store:
@@ -195,7 +195,7 @@ def _score_and_show(store: Store, cell: StudyCell, run_id: str, ended: str, call
             except UserError as error:
                 sheet = f"`ragrounds judge sheet {run_id} --kind {_judged_kind(cell)}` writes what people label"
                 return CellResult(state="lacks", why=f"{error} {sheet}.", runs=stored.runs)
-    return stored_result(store, cell, stored, call.lacks, ended)
+    return stored_result(store, cell, stored, call.missing_requirements, ended)
 
 
 def _agreement(cell: StudyCell, run_id: str, call: StudyCall) -> CellFigure:
@@ -264,11 +264,15 @@ def judged_kind(scorer: str) -> str:
 
 
 def stored_result(
-    store: Store, cell: StudyCell, stored_cell: KeptCell | None, lacks: Callable[[StudyCell], str], ended: str = ""
+    store: Store,
+    cell: StudyCell,
+    stored_cell: KeptCell | None,
+    missing_requirements: Callable[[StudyCell], str],
+    ended: str = "",
 ) -> CellResult:
     """Return the result of a cell from its stored state; nothing is asked or scored."""
     if stored_cell is None:
-        reason = lacks(cell)
+        reason = missing_requirements(cell)
         return CellResult(state="lacks" if reason else "to do", why=reason)
     if stored_cell.figure is not None:
         return CellResult(state="done", figure=stored_cell.figure, runs=stored_cell.runs)
@@ -277,7 +281,7 @@ def stored_result(
     except UserError:
         return CellResult(state="to do", why="its run was removed")
     attempts_left, where = _left(store, stored_run.id), cell.settings.get("where")
-    if attempts_left == stored_run.count * stored_run.epochs and (reason := lacks(cell)):
+    if attempts_left == stored_run.count * stored_run.epochs and (reason := missing_requirements(cell)):
         return CellResult(state="lacks", why=reason)
     reason = f"{attempts_left:,} attempts left" + (f": {ended}" if ended else "") if attempts_left else ""
     if cell.kind == "arena":

@@ -30,7 +30,7 @@ from ragrounds.extensions.studies.study import Settings, StudyCell
 from ragrounds.tools.index.cards import named_embedder
 from ragrounds.tools.retriever import spec_code
 
-Carried = Iterator[tuple[StudyCell, CellResult]]
+CellResults = Iterator[tuple[StudyCell, CellResult]]
 CORRELATIONS = ("Pearson", "Spearman")
 LABELS = ("labelled", "relevant", "false_positives", "false_negatives")
 """Measures of a set's labels, in documents a query among the first `depth` results.
@@ -44,7 +44,7 @@ _TIMED_DOCUMENTS = 1000
 """Number of documents that are encoded to estimate the time for a million."""
 
 
-def amiss(error: UserError) -> CellResult:
+def result_of_error(error: UserError) -> CellResult:
     """Return the result of a cell that met an error: failed if no further call can succeed, else missing a requirement.
 
     Raises:
@@ -86,7 +86,7 @@ class FigureKind:
         """
         raise NotImplementedError
 
-    def carry_out(self, cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+    def carry_out(self, cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
         """Yield the results of the cells of one call, reusing stored figures if nothing has changed."""
         settings, names = cells[0].settings, list(dict.fromkeys(map(measure_of, cells)))
         stored = [call.state.cells.get(cell.key) for cell in cells]
@@ -99,7 +99,7 @@ class FigureKind:
             }
             figures = reusable if identity and reusable.keys() >= set(names) else self.figures(settings, names, call)
         except UserError as error:
-            result = amiss(error)
+            result = result_of_error(error)
             yield from ((cell, result) for cell in cells)
             return
         for cell in cells:
@@ -251,7 +251,7 @@ def figure_kind(cell: StudyCell) -> FigureKind:
     return next((kind for names, kind in kinds if measure_of(cell) in names), Searches)()
 
 
-def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
+def rate(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
     """Rate the rows' runs against each other on each axis, once all of them are there."""
     names, left = {run: row for row, run in call.players.items()}, call.budget.left()
     try:
@@ -266,7 +266,7 @@ def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:
             settings=call.settings,
         )
     except UserError as error:
-        result = amiss(error)
+        result = result_of_error(error)
         yield from ((cell, result) for cell in cells)
         return
     call.calls_made += played.made

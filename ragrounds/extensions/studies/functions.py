@@ -25,10 +25,10 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.analyses.analysis import rename_runs
 from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
 from ragrounds.extensions.studies.cells import carry_out, groups, stored_result
-from ragrounds.extensions.studies.cells_without_runs import LABELS, Carried, measure_of, rate
+from ragrounds.extensions.studies.cells_without_runs import LABELS, CellResults, measure_of, rate
 from ragrounds.extensions.studies.imported_cells import Imported, recorded_rows
 from ragrounds.extensions.studies.missing_requirements import lacking
-from ragrounds.extensions.studies.paper_table import CellResult, Place, StudyFinding, StudyTable, study_table
+from ragrounds.extensions.studies.paper_table import CellPosition, CellResult, StudyFinding, StudyTable, study_table
 from ragrounds.extensions.studies.projection import confirm_projection
 from ragrounds.extensions.studies.state import StudyState, kept_studies, read_state
 from ragrounds.extensions.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
@@ -153,7 +153,7 @@ def study(arguments: StudyArguments) -> StudyResult:
         state = read_state(opened.settings.home, opened.study.name, opened.file)
         state.given = opened.arguments
         execution: Arguments = {name: getattr(arguments, name) for name in _EXECUTION_ARGUMENTS}
-        call = StudyCall(opened.study, opened.settings, state, listener, budget, execution, opened.lacks)
+        call = StudyCall(opened.study, opened.settings, state, listener, budget, execution, opened.missing_requirements)
         return _carry_out_cells(opened, call, arguments.confirmed)
 
 
@@ -207,7 +207,7 @@ class _OpenStudy:
         rows, columns = self.rows, self.columns
         return [c for c in self.cells if (not rows or c.row in rows) and (not columns or c.column in columns)]
 
-    def lacks(self, cell: StudyCell) -> str:
+    def missing_requirements(self, cell: StudyCell) -> str:
         """Return the missing requirements of a cell; equal cells are checked once."""
         if cell.key not in self._missing_by_key:
             self._missing_by_key[cell.key] = lacking(cell, self.settings)
@@ -251,13 +251,13 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
     Raises:
         Interrupted: Ctrl-C; finished cells are kept.
     """
-    requested, results = opened.cells_to_compute, dict[Place, CellResult]()
+    requested, results = opened.cells_to_compute, dict[CellPosition, CellResult]()
     call.listener.begun(call.study, len(requested))
     if not confirmed:
         confirm_projection(requested, call)
     call.save()
 
-    def record(outcomes: Carried) -> None:
+    def record(outcomes: CellResults) -> None:
         for cell, result in outcomes:
             results[cell.row, cell.column] = result
             call.listener.cell(cell, result)
@@ -276,7 +276,7 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
         for cell in opened.cells:
             result, stored = results.get((cell.row, cell.column)), call.state.cells.get(cell.key)
             if result is None or (result.state == "to do" and stored is not None):
-                results[cell.row, cell.column] = stored_result(store, cell, stored, opened.lacks)
+                results[cell.row, cell.column] = stored_result(store, cell, stored, opened.missing_requirements)
     study_result = _result(opened, results)
     return structs.replace(
         study_result,
@@ -289,7 +289,7 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
     )
 
 
-def _result(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> StudyResult:
+def _result(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> StudyResult:
     """Build the result with its analyses.
 
     If only a part of the cells was requested, analyses without runs among them are left out.
@@ -306,10 +306,10 @@ def _result(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> StudyRes
     )
 
 
-def _findings(opened: _OpenStudy, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
+def _findings(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> Iterator[StudyFinding]:
     """Yield the analyses that the study requests, with its cells' runs named after their cells."""
     for request in opened.study.analyses:
-        cells_by_run: dict[str, Place] = {}
+        cells_by_run: dict[str, CellPosition] = {}
         for (row, column), result in results.items():
             if (not request.rows or row in request.rows) and (not request.columns or column in request.columns):
                 for run in result.runs:
@@ -353,7 +353,7 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
     opened = _OpenStudy(study_file, state.given, resolved_settings)
     with open_store(opened.settings) as store:
         results = {
-            (cell.row, cell.column): stored_result(store, cell, state.cells.get(cell.key), opened.lacks)
+            (cell.row, cell.column): stored_result(store, cell, state.cells.get(cell.key), opened.missing_requirements)
             for cell in opened.cells
         }
     return _result(opened, results)

@@ -20,7 +20,7 @@ from ragrounds.extensions.studies.study import Study, StudyAnalysis, StudyCorrel
 State = Literal["done", "part", "to do", "lacks", "failed"]
 """State of a cell: complete; some attempts done; not begun; missing a requirement; failed."""
 _ORDER: tuple[State, ...] = ("done", "part", "to do", "lacks", "failed")
-Place = tuple[str, str]
+CellPosition = tuple[str, str]
 """Row and column."""
 Combine = Callable[[Mapping[str, CellFigure]], CellFigure]
 """Function that combines the figures of some cells, by name, into one."""
@@ -121,7 +121,7 @@ class StudyTable(Struct, frozen=True, kw_only=True):
 
 def study_table(
     study: Study,
-    results: Mapping[Place, CellResult],
+    results: Mapping[CellPosition, CellResult],
     overrides: Mapping[str, object] | None = None,
     *,
     only_rows: Collection[str] = (),
@@ -199,7 +199,7 @@ _FIGURE_FIELDS = ("n", "missing", "failed", "failed_right", "imported", "measure
 class _Cells:
     """Results of all cells, each computed once."""
 
-    def __init__(self, study: Study, results: Mapping[Place, CellResult]) -> None:
+    def __init__(self, study: Study, results: Mapping[CellPosition, CellResult]) -> None:
         self._study = study
         self._rows = {row.name: row for row in study.rows}
         self._columns = {column.name: column for column in study.columns}
