@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis, value_axis
 from ragrounds.ui.pictures.chart_svg import WIDE, svg, text_width
 from ragrounds.ui.pictures.chart_text import draw
-from ragrounds.ui.pictures.named_points import Box, distance, meet
+from ragrounds.ui.pictures.named_points import Box, distance, overlap
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = ("direct", "search_o1", "vanilla_rag[top_k=8]", "i_medrag[rounds=2]", "cot", "tool_agent", "検索", "hyde[k=32]")
@@ -95,7 +95,7 @@ def test_a_name_is_nearest_to_its_own_point_over_no_other_and_on_the_page(height
         drawn = draw(picture, 80, height).plain if height else svg(picture)
         for name, box, own, others in text_names(picture, drawn, height) if height else svg_names(picture, drawn):
             assert all(distance(box, own) <= distance(box, other) + 0.2 for other in others), (seed, name)
-            assert not any(meet(box, other) for other in boxes.values()), (seed, name)
+            assert not any(overlap(box, other) for other in boxes.values()), (seed, name)
             assert name not in boxes, (seed, name)
             assert box[0] >= 0, (seed, name)
             assert height or box[2] <= WIDE - 20, (seed, name)

@@ -62,12 +62,12 @@ async def replay_distributed(
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
     serve: StartServers | None = None,
-    **how: Any,
+    **leader_arguments: Any,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, with several workers.
 
     `serve` starts the servers of the recipe's models, if anything is left to ask; if one ends by itself, the run stops.
-    `how` are the other arguments of :class:`Leader`.
+    `leader_arguments` are the other arguments of :class:`Leader`.
 
     Returns:
         Reason why the run ended before its last question; empty if it did not.
@@ -76,7 +76,7 @@ async def replay_distributed(
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
     source = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
-    leader = Leader(runs, source, concurrency, **how)
+    leader = Leader(runs, source, concurrency, **leader_arguments)
     await leader.lead(None if runs.journal.mode == "replay" else serve)
     return source.ended
 
@@ -286,9 +286,9 @@ class Leader:
             case WorkerFailure(reason=reason):
                 self._ends.append(StopRun(reason))
                 self._end_work()
-            case WorkerDone(how=how):
-                worker.done = not how
-                worker.left = how
+            case WorkerDone(reason=reason):
+                worker.done = not reason
+                worker.left = reason
 
     def _ended(self, worker: _Worker, number: int, planned: PlannedRun, finished: FinishedAttempt) -> None:
         assigned = worker.items[number]

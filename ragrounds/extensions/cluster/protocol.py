@@ -93,7 +93,7 @@ class WorkerFailure(Struct, frozen=True, tag=True):
 class WorkerDone(Struct, frozen=True, tag=True):
     """Last message from a worker: it ends as requested."""
 
-    how: str = ""
+    reason: str = ""
     """Reason for the end, if the leader did not ask for it."""
 
 

@@ -55,13 +55,13 @@ Inbox = asyncio.Queue[bytes | None]
 """Queue of frames from the leader; ``None`` if the link is cut, so that no leader waits for this worker."""
 
 
-async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> None:
+async def serve(inbox: Inbox, post: SendFrame, end_reasons: Sequence[str] = ()) -> None:
     """Work until the leader ends the work; if the link is cut, end at once, whatever is in flight.
 
     Args:
         inbox: frames from the leader.
         post: sends a frame to the leader.
-        asked: gets the reason for ending if another process than the leader asked for it.
+        end_reasons: gets the reason for the end if the leader did not ask for it.
     """
     frame = await inbox.get()
     setup = None if frame is None else to_worker(frame)
@@ -72,7 +72,7 @@ async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> Non
             await _work(setup, inbox, post)
         except UserError as error:
             post(encode(WorkerFailure(str(error))))
-    post(encode(WorkerDone(asked[0] if asked else "")))
+    post(encode(WorkerDone(end_reasons[0] if end_reasons else "")))
 
 
 class _LeaderSource:

@@ -22,7 +22,7 @@ from ragrounds.base.files import broken, quote_value, read_sheet
 from ragrounds.base.records import Gold, Passage, Question
 from ragrounds.base.text import fault
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.extensions.construction.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids, plain_name
+from ragrounds.extensions.construction.items import INTAKE, Dropped, ItemSet, draw_items, plain_name, sample_ids
 from ragrounds.extensions.construction.outcome import JsonObject
 from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
 from ragrounds.tools.documents import read_document, read_whole
@@ -175,7 +175,7 @@ def report_items(
         Dropped(id=bad_line.file, stage=INTAKE, reason="cannot be read", detail=bad_line.reason)
         for bad_line in bad_lines
     ]
-    sampled_ids = drawn_ids(passing, limit, seed)
+    sampled_ids = sample_ids(passing, limit, seed)
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in sampled_ids)
     name = plain_name(reports.name)
     return draw_items(

@@ -63,7 +63,7 @@ async def _label(state: LabelState, context: Context) -> Changes:
     roles = [f"labelling_{number}" for number in range(1, int_parameter(context, "labellers", 3) + 1)]
     texts = {id: titled(context.passage(id)) for id in state["candidates"]}
     labelled = await label_passages(context, texts, roles, int_parameter(context, "at_once", 10))
-    return keep_item(labels=labelled.given, faults=labelled.faults)
+    return keep_item(labels=labelled.grades, faults=labelled.faults)
 
 
 def open_queries(text: str, home: Path, language: str) -> list[Question]:

@@ -59,7 +59,7 @@ async def grade(state: FalseNegativeState, context: Context) -> Changes:
     passage_by_document = state["found"]
     texts = {document: titled(context.passage(passage)) for document, passage in passage_by_document.items()}
     labelled = await label_passages(context, texts, ["grading"], int_parameter(context, "at_once", 10))
-    grades = {document: model_grades[0] for document, model_grades in labelled.given.items()}
+    grades = {document: model_grades[0] for document, model_grades in labelled.grades.items()}
     return keep_item(candidates=list(passage_by_document), grades=grades, faults=labelled.faults)
 
 

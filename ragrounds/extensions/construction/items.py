@@ -49,7 +49,7 @@ def draw_items(
 ) -> ItemSet:
     """Sample at most `limit` items by `seed`, under the name ``PIPELINE/SOURCE``; `source` names their source.
 
-    If all items do not fit into memory, they are sampled before by :func:`drawn_ids`, and `passed` is the number that
+    If all items do not fit into memory, they are sampled before by :func:`sample_ids`, and `passed` is the number that
     they were sampled from.
 
     Raises:
@@ -77,7 +77,7 @@ def draw_items(
     )
 
 
-def drawn_ids(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
+def sample_ids(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
     """Return a sample of at most `limit` ids, the same as :func:`ragrounds.evals.benchmarks.select` takes
     of questions.
     """

@@ -113,7 +113,7 @@ NO_LABEL = "no model gave a label that can be read"
 class Labels(Struct, frozen=True):
     """Labels that the models gave to some passages."""
 
-    given: dict[str, list[str | None]]
+    grades: dict[str, list[str | None]]
     """Passage → grade by each model, in the models' order; ``None`` if it could not be read."""
     faults: list[JsonObject]
     """Calls without labels: labeller (from 1), number of passages, reason, detail."""

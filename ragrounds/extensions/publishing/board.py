@@ -38,7 +38,7 @@ class Board(Struct, frozen=True, kw_only=True):
     """All contents of a published leaderboard."""
 
     title: str
-    made: float
+    published_at: float
     """Time of publication, in seconds since 1970."""
     mode: TextMode
     rankings: tuple[BoardRanking, ...]

@@ -327,7 +327,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
     path: Path
     statement: Statement
     seal: Seal
-    whole: bool
+    is_intact: bool
     """True if the last line is the digest of all lines before it."""
 
     def records(self) -> Iterator[tuple[int, Line]]:
@@ -373,7 +373,10 @@ def read_bundle(path: Path) -> Bundle:
     if (statement.type, statement.predicate_type) != (STATEMENT, PREDICATE):
         raise UserError(f"{path} holds a statement of another kind: {statement.predicate_type[:200]!r}.")
     return Bundle(
-        path=path, statement=statement, seal=seal, whole=is_canonical and last[0] == _digest_line(digest.hexdigest())
+        path=path,
+        statement=statement,
+        seal=seal,
+        is_intact=is_canonical and last[0] == _digest_line(digest.hexdigest()),
     )
 
 

@@ -124,7 +124,7 @@ def verify_bundle(
     """
     derivation, statement = Derivation(), bundle.statement
     basis = statement.predicate.ragrounds
-    if not bundle.whole:
+    if not bundle.is_intact:
         derivation.differs("the file is not what was written: the digest in its last line differs")
     texts = None if benchmark is None else texts_of(benchmark.questions, benchmark.golds)
     try:

@@ -52,7 +52,7 @@ def index_page(board: Board) -> Iterator[str]:
     yield head(hide(board.title), [], theme_style() + sheets + picture_style(), script)
     counts = [number_of(board.runs, "run"), number_of(len(board.rankings), "ranking")]
     counts += [number_of(len(board.studies), "study")] if board.studies else []
-    yield f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>\n"
+    yield f"<p>{', '.join(counts)}; published {prose(day(board.published_at))}.</p>\n"
     for entry in board.rankings:
         yield hide(_ranking(entry, board))
     for study in board.studies:

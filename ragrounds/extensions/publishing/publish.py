@@ -176,7 +176,7 @@ def publish(arguments: PublishArguments) -> PublishedSite:
             writer = _Writer(store, site, arguments.attempts, arguments.seed, report)
             board = Board(
                 title=arguments.title,
-                made=time.time(),
+                published_at=time.time(),
                 mode=arguments.attempts,
                 rankings=tuple(map(writer.ranking, ranked.rankings)),
                 studies=tuple(writer.study(study_result, updated) for study_result, updated in studies),

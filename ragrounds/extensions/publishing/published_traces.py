@@ -95,27 +95,27 @@ def withheld(trace: Trace) -> Trace:
     """Return a trace without any text: digests of question and answer, outcome, scores and cost."""
     question = trace.question
     digest = question_digest(question)
-    shown = digest[:_ID_DIGITS]
+    public_id = digest[:_ID_DIGITS]
     return Trace(
         run=trace.run,
         question=Question(
-            id=shown,
+            id=public_id,
             benchmark=question.benchmark,
             text=f"SHA-256 {digest}",
             kind=question.kind,
             split=question.split,
         ),
-        gold=Gold(question_id=shown, answer=""),
+        gold=Gold(question_id=public_id, answer=""),
         attempt=replace(
             trace.attempt,
-            question_id=shown,
+            question_id=public_id,
             text=f"SHA-256 {answer_digest(question, trace.attempt.text)}" if trace.attempt.text else "",
             reason="",
             choice="",
             events=(),
         ),
         # The answer that a scorer read reveals what is right.
-        scores=tuple(replace(score, question_id=shown, prediction="", reason="") for score in trace.scores),
+        scores=tuple(replace(score, question_id=public_id, prediction="", reason="") for score in trace.scores),
         steps=(),
     )
 

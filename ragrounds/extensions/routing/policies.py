@@ -219,7 +219,7 @@ class LinearModel(Struct, frozen=True, kw_only=True):
     """Chances of each agent as a linear function of a question's features."""
 
     intercepts: Floats
-    known: Floats
+    prior_weights: Floats
     """Weights (agents, features) of :attr:`Outcomes.prior_features`."""
     pieces: dict[str, tuple[float, ...]]
     """Inverse document frequency of each character n-gram, followed by its weight for each agent."""
@@ -245,7 +245,7 @@ def learned(outcomes: Outcomes) -> LinearModel:
         # Topics are linear in the n-grams, so that each n-gram gets a weight of its own.
         ngrams = zip(vectoriser.get_feature_names_out(), vectoriser.idf_, (weights[:, size:] @ topics).T, strict=True)
         pieces = {str(ngram): (float(idf), *map(float, column)) for ngram, idf, column in ngrams}
-    return LinearModel(intercepts=starts, known=weights[:, :size], pieces=pieces)
+    return LinearModel(intercepts=starts, prior_weights=weights[:, :size], pieces=pieces)
 
 
 def _ridge(features: Floats, right: Floats) -> Any:

@@ -203,12 +203,12 @@ def word_vector(text: str, dimensions: int) -> list[float]:
     """Return a vector of length 1 from the words of a text: each word is counted at the index that its hash gives."""
     counts = [0.0] * dimensions
     for word in _words(text) or {text}:
-        counts[_lot(word) % dimensions] += 1.0
+        counts[_hash_number(word) % dimensions] += 1.0
     length = math.sqrt(math.fsum(count * count for count in counts))
     return [count / length for count in counts]
 
 
-def _lot(*texts: str) -> int:
+def _hash_number(*texts: str) -> int:
     return int(hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12], 16)
 
 
@@ -232,7 +232,9 @@ def _best_letter(turns: Turns, model: str) -> str:
     options_text = next((text for _, text in reversed(turns) if _OPTION.search(_section(text, "Options") or text)), "")
     options = dict(_OPTION.findall(_section(options_text, "Options") or options_text)) or dict.fromkeys("ABCD", "")
     evidence = _evidence(turns)
-    letter: str = max(options, key=lambda letter: (_share(options[letter], evidence), _lot(model, question, letter)))
+    letter: str = max(
+        options, key=lambda letter: (_share(options[letter], evidence), _hash_number(model, question, letter))
+    )
     return letter
 
 
@@ -309,8 +311,8 @@ def _build_stage_reply(fenced: Sequence[str], model: str, demands: str) -> Mappi
     sentences = [sentence.strip() for sentence in _SENTENCE.findall(fenced[0])] or [fenced[0].strip()]
     if "significance" in demanded:
         late = sentences[len(sentences) // 2 :]
-        kind = ("treatment", "test", "diagnosis")[_lot(model, fenced[0]) % 3]
-        return {"kind": kind, "significance": late[_lot(model, *late) % len(late)]}
+        kind = ("treatment", "test", "diagnosis")[_hash_number(model, fenced[0]) % 3]
+        return {"kind": kind, "significance": late[_hash_number(model, *late) % len(late)]}
     if "timeline" in demanded:
         return {"timeline": sentences[:_MAX_EVENTS] if len(sentences) > 1 else [*sentences, "It ended there."]}
     if "decision" in demanded:
@@ -324,7 +326,7 @@ def _build_stage_reply(fenced: Sequence[str], model: str, demands: str) -> Mappi
             "answer": events[decision_index],
         }
     if "distractors" in demanded:
-        added = f"The patient keeps {2 + _lot(model, fenced[0]) % 8} cats."
+        added = f"The patient keeps {2 + _hash_number(model, fenced[0]) % 8} cats."
         return {"question": f"{added} {fenced[0]}", "distractors": [added]}
     if "question" in demanded:
         return {"question": fenced[0]}
@@ -350,7 +352,7 @@ def _verdicts(conversation: str, axes: Mapping[str, str], model: str) -> str:
             reference, answer = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")
             verdicts[axis] = "equivalent" if _share(reference, answer) >= 0.5 else "mismatch"
         elif values == [label for label, _ in _LABELS]:
-            overlap = _share(fenced[0], passages.get(axis, "")) - _lot(model, axis, *fenced) % 8 / 100
+            overlap = _share(fenced[0], passages.get(axis, "")) - _hash_number(model, axis, *fenced) % 8 / 100
             verdicts[axis] = next((label for label, threshold in _LABELS if overlap >= threshold), values[-1])
         elif all(value.isdecimal() for value in values) and len(fenced) > number + 2:
             overlap = _share(fenced[number + 1], fenced[-1])  # of the answer, then of the steps, in the document
@@ -360,7 +362,7 @@ def _verdicts(conversation: str, axes: Mapping[str, str], model: str) -> str:
                 "yes" if _share(fenced[0], fenced[-1]) >= 0.5 or _share(fenced[-1], fenced[0]) >= 0.5 else "no"
             )
         else:
-            verdicts[axis] = values[_lot(axis, *fenced) % len(values)]
+            verdicts[axis] = values[_hash_number(axis, *fenced) % len(values)]
     return f"The stand-in compared words.\n{json.dumps(verdicts, ensure_ascii=False)}"
 
 
@@ -374,7 +376,7 @@ def _better(axis: str, question: str, pair: Mapping[str, str]) -> str:
             return len(_words(text))
         if axis == "reasoning":
             return len(_SENTENCE.findall(text)) + _share(question, text)
-        return _share(question, text) + _lot(axis, text) % 1000 / 10_000
+        return _share(question, text) + _hash_number(axis, text) % 1000 / 10_000
 
     worth = {label: _worth(text) for label, text in pair.items()}
     first, second = pair
@@ -385,8 +387,8 @@ def _long(turns: Turns, model: str, demands: str) -> str:
     """Return a passage or an answer: evidence first, then words of the question; the length depends on the model."""
     question, evidence = _question(turns), _evidence(turns)
     sentences = sorted(_SENTENCE.findall(evidence), key=lambda sentence: -_share(question, sentence))
-    selected = [sentence.strip() for sentence in sentences[: 1 + _lot(model) % 3]]
-    words = question.split()[: _PASSAGE_WORDS - _lot(model, question) % 20]
+    selected = [sentence.strip() for sentence in sentences[: 1 + _hash_number(model) % 3]]
+    words = question.split()[: _PASSAGE_WORDS - _hash_number(model, question) % 20]
     chinese = len(_CHINESE.findall(question)) > len(question) // 4
     closing = (
         f"关于{question[:60]}，可以这样说。" if chinese else f"Of {' '.join(words).rstrip('?.')} this can be said."
@@ -433,7 +435,7 @@ def _schema_instance(schema: Mapping[str, object], candidate: object, reply: str
         return _schema_instance({**alternatives[0], "$defs": definitions}, candidate, reply)
     kind, allowed = schema.get("type"), [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(allowed, list) and allowed:
-        return candidate if candidate in allowed else allowed[_lot(reply) % len(allowed)]
+        return candidate if candidate in allowed else allowed[_hash_number(reply) % len(allowed)]
     properties = schema.get("properties")
     if kind == "object" or isinstance(properties, dict):
         fields = properties if isinstance(properties, dict) else {}
@@ -447,7 +449,7 @@ def _schema_instance(schema: Mapping[str, object], candidate: object, reply: str
         default = [_schema_instance({**items, "$defs": definitions}, None, reply)] if isinstance(items, dict) else []
         return candidate if isinstance(candidate, list) else default
     if kind in ("integer", "number"):
-        return candidate if isinstance(candidate, int | float) else _lot(reply) % 10
+        return candidate if isinstance(candidate, int | float) else _hash_number(reply) % 10
     if kind == "boolean":
-        return candidate if isinstance(candidate, bool) else _lot(reply) % 2 == 0
+        return candidate if isinstance(candidate, bool) else _hash_number(reply) % 2 == 0
     return candidate if isinstance(candidate, str) else reply

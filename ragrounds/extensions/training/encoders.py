@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NEEDED = "Training needs torch, sentence-transformers and peft: install ragrounds[train]."
 
 
-def needed() -> None:
+def import_requirements() -> None:
     """Import the packages that training needs.
 
     Raises:
@@ -141,7 +141,7 @@ def freeze_cuts(opened: SentenceTransformer) -> None:
                 module.requires_grad_(False)
 
 
-def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
+def add_lora(opened: SentenceTransformer, lora: Lora) -> None:
     """Add low-rank adapters to the transformer; everything else in it is frozen.
 
     Raises:
@@ -166,7 +166,7 @@ def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
         raise UserError(f"The adapters cannot be put on: {' '.join(str(problem).split())[:300]}") from None
 
 
-def without_lora(opened: SentenceTransformer) -> None:
+def merge_lora(opened: SentenceTransformer) -> None:
     """Merge the adapters into the weights."""
     transformer: Any = opened[0]
     transformer.model = transformer.model.merge_and_unload()

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import torch as torch
 else:
 
-    class _Later:
+    class _LazyModule:
         def __init__(self, name: str) -> None:
             self._name = name
 
         def __getattr__(self, part: str) -> object:
             return getattr(import_module(self._name), part)
 
-    sentence_transformers, torch = _Later("sentence_transformers"), _Later("torch")
+    sentence_transformers, torch = _LazyModule("sentence_transformers"), _LazyModule("torch")

@@ -66,13 +66,13 @@ class Contrastive:
         return value
 
 
-def squared_distance(one: Tensor, other: Tensor) -> Tensor:
+def squared_distance(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean of the squared Euclidean distances of unit vectors (Equation 2).
 
     sentence-transformers' MSELoss also averages over the dimensions, which would make the paper's weights of 1 : 1 mean
     1 : 1/dimensions.
     """
-    return (one - other).pow(2).sum(dim=1).mean()
+    return (student - teacher).pow(2).sum(dim=1).mean()
 
 
 def representation_kl(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

@@ -19,16 +19,16 @@ from msgspec import Struct
 
 from ragrounds.extensions.training.data import fingerprint
 from ragrounds.extensions.training.encoders import (
+    add_lora,
     fit,
     freeze_cuts,
     identity,
-    needed,
+    import_requirements,
+    merge_lora,
     open_encoder,
     open_folder,
     save_encoder,
     set_length,
-    with_lora,
-    without_lora,
 )
 from ragrounds.extensions.training.libraries import torch
 from ragrounds.extensions.training.loop import Objective, StageCost, TrainingStep, drop_checkpoint, train
@@ -82,7 +82,7 @@ class TrainingRun:
     """
 
     def __init__(self, training: Training, out: Path, home: Path, listeners: TrainingListeners | None = None) -> None:
-        needed()
+        import_requirements()
 
         self.training = training
         self.out = out
@@ -139,8 +139,7 @@ class TrainingRun:
         folder = self.out / "stages" / f"start-{self.start.key}" / "query"
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            first = fit(open_encoder(self.training.query, self.training.device), self.dimensions)
-            save_encoder(first, folder)
+            save_encoder(self.open_query(self.start), folder)
         return str(folder)
 
     def open_document(self, state: EncoderPair) -> SentenceTransformer:
@@ -225,7 +224,7 @@ class TrainingRun:
             transformer: Any = document[0]
             transformer.model.gradient_checkpointing_enable({"use_reentrant": False})
         if document is not None and self.training.document.lora:
-            with_lora(document, self.training.document.lora)
+            add_lora(document, self.training.document.lora)
         modules = [encoder for encoder in (query, document) if encoder is not None]
         objective = self._loss(state, stage, name, query, document)
         lengths_before = [set_length(encoder, stage.length) for encoder in modules]
@@ -236,7 +235,7 @@ class TrainingRun:
             save_encoder(query, folder / "query")
         if document is not None:
             if self.training.document.lora:
-                without_lora(document)
+                merge_lora(document)
             save_encoder(document, folder / "document")
         done = _StageRecord(
             name=name, stage=stage, examples=len(objective.lengths), counts=self.material.counts, spent=spent

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
-from ragrounds.ui.pictures.chart_text import mark_text, meanings, said_below, tick_texts, value_text
+from ragrounds.ui.pictures.chart_text import footnotes, mark_text, meanings, tick_texts, value_text
 from ragrounds.ui.pictures.named_points import Spot, named_points, series, steps
 from ragrounds.ui.text import in_unit, safe
 from ragrounds.ui.theme import SERIES, Theme, palette
@@ -151,7 +151,7 @@ class _Drawing:
         self._add_lines(picture.title, "title")
         unnamed = self._add_points() if picture.points else self._add_rows()
         self._add_legend()
-        for words in [*said_below(picture), *unnamed]:
+        for words in [*footnotes(picture), *unnamed]:
             self._add_lines(words, "quiet")
 
     def _add_lines(self, words: str, kind: str) -> None:

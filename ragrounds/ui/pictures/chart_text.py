@@ -81,7 +81,7 @@ def meanings(picture: Picture) -> list[tuple[bool, str]]:
     ]
 
 
-def said_below(picture: Picture) -> list[str]:
+def footnotes(picture: Picture) -> list[str]:
     """Return the sentences below a picture: what its intervals are, and what it leaves out."""
     spread = picture.spread and any(mark.low is not None or mark.high is not None for mark in picture.marks)
     return [safe(words) for words in (f"error bars: {picture.spread}" if spread else "", picture.note) if words]
@@ -245,7 +245,7 @@ def _append_cells(text: Text, cells: Sequence[Cell]) -> None:
 def _legend_text(picture: Picture, axis: str = "") -> str:
     marks = (_PALE[1], _FULL[1]) if picture.points else "○●"
     rows = [f"{marks[full]} {safe(words)}" for full, words in meanings(picture)]
-    return "; ".join(words for words in (axis, *rows, *said_below(picture)) if words)
+    return "; ".join(words for words in (axis, *rows, *footnotes(picture)) if words)
 
 
 def _tick_line(positions: Sequence[int], words: Sequence[str], columns: int) -> str:

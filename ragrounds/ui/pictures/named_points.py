@@ -107,9 +107,10 @@ def distance(box: Box, point: Spot) -> float:
     return math.hypot(max(left - x, 0.0, x - right), max(top - y, 0.0, y - bottom))
 
 
-def meet(one: Box, other: Box, margin: float = 0.0) -> bool:
+def overlap(first: Box, second: Box, margin: float = 0.0) -> bool:
     """Return True if two boxes share more than an edge, or are nearer than `margin` to each other's side."""
-    return one[0] - margin < other[2] and other[0] < one[2] + margin and one[1] < other[3] and other[1] < one[3]
+    across = first[0] - margin < second[2] and second[0] < first[2] + margin
+    return across and first[1] < second[3] and second[1] < first[3]
 
 
 def _place_boxes(
@@ -128,7 +129,7 @@ def _place_boxes(
             if inside and own_distance <= min(other_distances, default=own_distance):
                 near, over = (
                     sum(other < 2 * own_distance for other in other_distances),
-                    sum(meet(box, line) for line in lines),
+                    sum(overlap(box, line) for line in lines),
                 )
                 candidates.append((own_distance / gap[0] + 0.1 * rank + near + 2 * over, box))
         free[index] = [box for _, box in sorted(candidates)]
@@ -137,7 +138,7 @@ def _place_boxes(
         tightest = min(free, key=lambda index: len(free[index]))
         taken[tightest] = free.pop(tightest)[0]
         for index, boxes in free.items():
-            free[index] = [box for box in boxes if not meet(box, taken[tightest], gap[0] / 2)]
+            free[index] = [box for box in boxes if not overlap(box, taken[tightest], gap[0] / 2)]
     return [taken.get(index) for index in range(len(points))]
 
 

@@ -24,7 +24,7 @@ from ragrounds.extensions.construction.case_questions import (
     timeline_fault,
 )
 from ragrounds.extensions.construction.files import check_folder, qrels_lines, write_built
-from ragrounds.extensions.construction.items import drawn_ids
+from ragrounds.extensions.construction.items import sample_ids
 from ragrounds.extensions.construction.stages import read_object
 from tests.conftest import Cli
 from tests.extensions.construction.annotating import counted, read_lines
@@ -122,7 +122,7 @@ def test_counts_add_up() -> None:
 
 def test_a_smaller_draw_is_a_part_of_a_larger_one() -> None:
     ids = [str(number) for number in range(100)]
-    assert drawn_ids(ids, 5, 3) < drawn_ids(ids, 20, 3) < drawn_ids(ids, None, 3) == frozenset(ids)
+    assert sample_ids(ids, 5, 3) < sample_ids(ids, 20, 3) < sample_ids(ids, None, 3) == frozenset(ids)
 
 
 def test_refused_and_failed_items(command: Cli, builder: Builder, tmp_path: Path) -> None:

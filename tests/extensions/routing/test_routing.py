@@ -267,7 +267,7 @@ def test_a_policy_gives_the_chances_of_the_model_that_was_learned():
     assert len(model.pieces) > 100
     policy = Policy(
         arms=("x", "y"), measure="", prices=(2.0, 1.0), names=tuple(names), intercepts=tuple(model.intercepts),
-        known=tuple(map(tuple, model.known)), pieces=model.pieces,
+        known=tuple(map(tuple, model.prior_weights)), pieces=model.pieces,
     )  # fmt: skip
     for question, chances_ in zip(asked, expected, strict=True):
         assert policy.chances(question) == pytest.approx(list(chances_), abs=1e-6)

@@ -243,7 +243,7 @@ def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Pat
         prices=tuple(map(float, routing_data.outcomes.prices)),
         names=tuple(feature_names(routing_data.questions)),
         intercepts=tuple(map(float, model.intercepts)),
-        known=tuple(tuple(map(float, row)) for row in model.known),
+        known=tuple(tuple(map(float, row)) for row in model.prior_weights),
         pieces=model.pieces,
     )
     text = msgspec.json.encode(policy).decode()
