@@ -81,6 +81,14 @@ _UNSAFE = re.compile(
 )
 
 
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+
+
+def without_invisible(text: str) -> str:
+    """Return a text without control, formatting and zero-width characters. Every end of a line is a line feed."""
+    return _UNSAFE.sub("", _LINE_ENDS.sub("\n", text))
+
+
 def safe(text: str, longest: int | None = None) -> str:
     """Replace every control, formatting and zero-width character by ``<U+XXXX>``.
 

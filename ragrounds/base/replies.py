@@ -1,0 +1,184 @@
+"""Reading of replies: where a model's thoughts and its reply end, and the text without markup and invisible characters.
+
+Scorers, judges, arenas, importers, graphs, the trace viewer and the report read replies by :func:`read_reply`. Scorers
+that reproduce a published evaluation read the raw text, as their authors do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from ragrounds.base.records import blank
+from ragrounds.base.text import normalized, without_invisible, words
+
+OmissionKind = Literal["thought", "unfinished thought", "later turn", "further question"]
+
+# Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
+_TAG = (
+    r"(?:[a-z]{1,20}[:_-])?(?:think(?:ing)?|thoughts?|reasoning(?:[_-](?:content|process))?|analysis|reflection|"
+    r"scratchpad|chain[_-]of[_-]thought|cot|inner[_-]monologue)"
+)
+_THOUGHT_MARKS = re.compile(
+    rf"(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
+    r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
+    r"|<\|channel>thought\b"  # Gemma
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>"
+    r"|\A\s{0,9}(?-i:analysis(?=[A-Z])))"  # Harmony's channels, also without special tokens
+    rf"|(?:<|&lt;)/{_TAG}\s?(?:>|&gt;)"
+    r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
+    r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>|(?-i:assistantfinal(?=\S))",
+    re.IGNORECASE,
+)
+"""Marks at the beginning (group ``begin``) and at the end of a thought."""
+_TURN = (
+    r"<\|(?:im_start|im_end|eot_id|eom_id|end_of_text|begin_of_text|endoftext|end|return|call|start|"
+    r"start_header_id|end_header_id|user|assistant|system|eot|(?:start|end)_of_turn_token|(?:start|end)_response)\|>"
+    r"|<(?:start|end)_of_turn>|<[|｜](?:User|Assistant|(?:begin|end)▁of▁sentence)[|｜]>|<(?:eos|bos)>|\[/?INST\]"
+)
+_LEADING = re.compile(rf"(?:\s|<s>|{_TURN}|(?<=>)(?:assistant|model)\b){{1,40}}", re.IGNORECASE)
+_LATER_TURN = re.compile(
+    rf"{_TURN}|</s>(?=\s|<|\[INST|\Z)"
+    r"|\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:User|Human)\*{0,2}[ \t]?[:：]"
+    r"|\n[ \t]{0,9}#{2,6}[ \t]{0,9}(?:User|Human|Instruction)\b",
+    re.IGNORECASE,
+)
+_FURTHER_QUESTION = re.compile(
+    r"\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:(?:Next |New )?Question|Q|"
+    r"(?:下一)?(?:问题|问|题目)|質問|問題|질문|문제|Pregunta|Pergunta|Domanda|Frage|Вопрос|Câu hỏi|Pertanyaan|Soru|السؤال|سؤال)"
+    r"[ \t]{0,3}\d{0,3}\*{0,2}[ \t]?[:：]([^\n]{0,400})",
+    re.IGNORECASE,
+)
+_REPEATED = 8
+"""Number of first words by which a question is recognised that a reply repeats."""
+_MESSAGE = ("reasoning_content", "reasoning", "thinking")
+"""Fields of thoughts in a message that is given as JSON next to its ``content``."""
+
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
+_EXPONENT = re.compile("(?<=[0-9])[⁰¹²³⁴-⁹⁺⁻]{1,9}")
+_TYPOGRAPHY = str.maketrans("‘’‚‛ʼ′´“”„‟«»″【〔〖「『〈《】〕〗」』〉》", "'''''''" + '"' * 7 + "(" * 7 + ")" * 7)
+_MACROS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
+_LINKS = re.compile(r"\[([^\[\]\n]{1,300})\]\(https?://[^()\s]{1,500}\)")
+_TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+_SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
+_LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
+_SPACES = re.compile(r"[^\S\n]{1,99}")
+
+
+class Omission(NamedTuple):
+    """Part of a reply that is not its answer."""
+
+    kind: OmissionKind
+    text: str
+
+
+class ReadReply(Struct, frozen=True):
+    """Reply as it is read."""
+
+    text: str
+    """The reply without thoughts, later turns and further questions, as it was written otherwise."""
+    omissions: tuple[Omission, ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """Return the text without markup and invisible characters (:func:`plain_text`)."""
+        return plain_text(self.text)
+
+    @property
+    def is_thought(self) -> bool:
+        """Return True if the reply has thoughts and no answer."""
+        return blank(self.text) and bool(self.omissions)
+
+    @property
+    def remark(self) -> str:
+        """Return what was left out, and why; empty if nothing was."""
+        parts = [f"{omission.kind} ({len(omission.text):,} characters)" for omission in self.omissions]
+        return f"not read: {', '.join(parts)}" if parts else ""
+
+
+@lru_cache(maxsize=64)
+def read_reply(text: str, question: str = "") -> ReadReply:
+    """Read a reply.
+
+    Args:
+        text: The reply as the model wrote it.
+        question: Text of the question that was asked. A reply that repeats it does not end there.
+    """
+    omissions: list[Omission] = []
+    text = _without_thoughts(text, omissions)
+    leading = _LEADING.match(text)
+    start = leading.end() if leading and not blank(leading[0]) else 0
+    turn = next((match for match in _LATER_TURN.finditer(text, start) if not blank(text[start : match.start()])), None)
+    stop = turn.start() if turn else len(text)
+    if not blank(re.sub(rf"{_TURN}|</s>", "", text[stop:], flags=re.IGNORECASE)):
+        omissions.append(Omission("later turn", text[stop:]))
+    asked = words(question)[:_REPEATED]
+    for match in _FURTHER_QUESTION.finditer(text, start, stop):
+        repeats = bool(asked) and words(match[1])[:_REPEATED] == asked
+        if not repeats and not blank(text[start : match.start()]):
+            omissions.append(Omission("further question", text[match.start() : stop]))
+            stop = match.start()
+            break
+    return ReadReply(text[start:stop], tuple(omissions))
+
+
+def _without_thoughts(text: str, omissions: list[Omission]) -> str:
+    """Return a text without thoughts. A thought that is never closed reaches to the end of the text."""
+    if text.lstrip()[:1] == "{" and any(f'"{name}"' in text for name in _MESSAGE):
+        message, _ = next(json_objects(text), ({}, 0))
+        thought = next((message[name] for name in _MESSAGE if isinstance(message.get(name), str)), "")
+        if thought and isinstance(message.get("content"), str):
+            omissions.append(Omission("thought", thought))
+            text = message["content"]
+    parts, start, begin, first = list[str](), 0, -1, 0
+    for mark in _THOUGHT_MARKS.finditer(text):
+        if begin < 0:
+            parts.append(text[start : mark.start()])
+        if mark["begin"] is not None:
+            begin, first = (mark.start(), mark.end()) if begin < 0 else (begin, first)
+            continue
+        # If a thought is closed and was never opened, the prompt opened it.
+        thought = text[first : mark.start()] if begin >= 0 else "".join(parts)
+        if begin < 0:
+            parts = []
+        if not blank(thought):
+            omissions.append(Omission("thought", thought))
+        start, begin = mark.end(), -1
+    if begin >= 0:
+        omissions.append(Omission("unfinished thought", text[first:]))
+        return "".join(parts)
+    return "".join((*parts, text[start:]))
+
+
+def plain_text(text: str) -> str:
+    """Return a text without markup and invisible characters, with letters of one width, without ligatures, with
+    straight quotation marks, round brackets and single blanks."""
+    text = _EXPONENT.sub(lambda match: f"^{match[0].translate(_SUPERSCRIPTS)}", even_text(text))
+    text = _LINKS.sub(r"\1", _MACROS.sub(r"\1", normalized("NFKC", text)))
+    return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", _TAGS.sub(" ", text)))).strip()
+
+
+def even_text(text: str) -> str:
+    """Return a text without invisible characters, with straight quotation marks and round brackets; markup stays."""
+    return without_invisible(text).translate(_TYPOGRAPHY)
+
+
+def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield the JSON objects in the text in order, each with the position of its end. Nested objects are not
+    yielded."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            parsed, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            if isinstance(parsed, dict):
+                yield parsed, end
+        start = text.find("{", end)
