@@ -50,7 +50,8 @@ _LATER_TURN = re.compile(
 )
 _FURTHER_QUESTION = re.compile(
     r"\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:(?:Next |New )?Question|Q|"
-    r"(?:下一)?(?:问题|问|题目)|質問|問題|질문|문제|Pregunta|Pergunta|Domanda|Frage|Вопрос|Câu hỏi|Pertanyaan|Soru|السؤال|سؤال)"
+    r"(?:下一)?(?:问题|问|题目)|質問|問題|질문|문제|Pregunta|Pergunta|Domanda|Frage|Вопрос|Câu hỏi|"
+    r"Pertanyaan|Soru|(?:ال)?سؤال)"
     r"[ \t]{0,3}\d{0,3}\*{0,2}[ \t]?[:：]([^\n]{0,400})",
     re.IGNORECASE,
 )
@@ -65,6 +66,7 @@ _TYPOGRAPHY = str.maketrans("‘’‚‛ʼ′´“”„‟«»″【〔〖「�
 _MACROS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
 _LINKS = re.compile(r"\[([^\[\]\n]{1,300})\]\(https?://[^()\s]{1,500}\)")
 _TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+_FENCES = re.compile(r"^[ \t]{0,9}```\w{0,20}[ \t]{0,9}$", re.MULTILINE)
 _SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
 _LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
 _SPACES = re.compile(r"[^\S\n]{1,99}")
@@ -109,8 +111,7 @@ def read_reply(text: str, question: str = "") -> ReadReply:
         text: The reply as the model wrote it.
         question: Text of the question that was asked. A reply that repeats it does not end there.
     """
-    omissions: list[Omission] = []
-    text = _without_thoughts(text, omissions)
+    text, omissions = split_thoughts(text)
     leading = _LEADING.match(text)
     start = leading.end() if leading and not blank(leading[0]) else 0
     turn = next((match for match in _LATER_TURN.finditer(text, start) if not blank(text[start : match.start()])), None)
@@ -127,10 +128,15 @@ def read_reply(text: str, question: str = "") -> ReadReply:
     return ReadReply(text[start:stop], tuple(omissions))
 
 
-def _without_thoughts(text: str, omissions: list[Omission]) -> str:
-    """Return a text without thoughts. A thought that is never closed reaches to the end of the text."""
+def split_thoughts(text: str) -> tuple[str, list[Omission]]:
+    """Return a text without thoughts, and the thoughts.
+
+    A thought that is never closed reaches to the end of the text. If one is closed and was never opened, the prompt
+    opened it.
+    """
+    omissions: list[Omission] = []
     if text.lstrip()[:1] == "{" and any(f'"{name}"' in text for name in _MESSAGE):
-        message, _ = next(json_objects(text), ({}, 0))
+        message, *_ = next(json_objects(text), ({}, 0, 0))
         thought = next((message[name] for name in _MESSAGE if isinstance(message.get(name), str)), "")
         if thought and isinstance(message.get("content"), str):
             omissions.append(Omission("thought", thought))
@@ -142,7 +148,6 @@ def _without_thoughts(text: str, omissions: list[Omission]) -> str:
         if mark["begin"] is not None:
             begin, first = (mark.start(), mark.end()) if begin < 0 else (begin, first)
             continue
-        # If a thought is closed and was never opened, the prompt opened it.
         thought = text[first : mark.start()] if begin >= 0 else "".join(parts)
         if begin < 0:
             parts = []
@@ -151,8 +156,8 @@ def _without_thoughts(text: str, omissions: list[Omission]) -> str:
         start, begin = mark.end(), -1
     if begin >= 0:
         omissions.append(Omission("unfinished thought", text[first:]))
-        return "".join(parts)
-    return "".join((*parts, text[start:]))
+        return "".join(parts), omissions
+    return "".join((*parts, text[start:])), omissions
 
 
 def plain_text(text: str) -> str:
@@ -160,7 +165,7 @@ def plain_text(text: str) -> str:
     straight quotation marks, round brackets and single blanks."""
     text = _EXPONENT.sub(lambda match: f"^{match[0].translate(_SUPERSCRIPTS)}", even_text(text))
     text = _LINKS.sub(r"\1", _MACROS.sub(r"\1", normalized("NFKC", text)))
-    return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", _TAGS.sub(" ", text)))).strip()
+    return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", _TAGS.sub(" ", _FENCES.sub("", text))))).strip()
 
 
 def even_text(text: str) -> str:
@@ -168,9 +173,8 @@ def even_text(text: str) -> str:
     return without_invisible(text).translate(_TYPOGRAPHY)
 
 
-def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the JSON objects in the text in order, each with the position of its end. Nested objects are not
-    yielded."""
+def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Yield the JSON objects in the text in order, each with its start and end. Nested objects are not yielded."""
     decoder = json.JSONDecoder()
     start = text.find("{")
     while start >= 0:
@@ -180,5 +184,5 @@ def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
             end = start + 1
         else:
             if isinstance(parsed, dict):
-                yield parsed, end
+                yield parsed, start, end
         start = text.find("{", end)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Query
+from ragrounds.base.replies import split_thoughts
 from ragrounds.base.text import between_marks, wellformed
 
 MAX_QUERY_CHARACTERS = 2000
@@ -35,7 +36,6 @@ def repeated(text: str, before: Sequence[str]) -> bool:
     return folded(text) in {folded(query) for query in before}
 
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _STEP = re.compile(r"\n\s*\n")
 _ALL = 5
 """Number of steps up to which nothing is left out."""
@@ -130,8 +130,8 @@ def last_between(text: str, begin: str, end: str) -> str | None:
 
 
 def without_thought(text: str) -> str:
-    """Return the text without its ``<think>`` parts, including a part that is never closed."""
-    return _THOUGHT.sub("", text).strip()
+    """Return the text without thoughts, including a part that is never closed."""
+    return split_thoughts(text)[0].strip()
 
 
 def answer_text(context: Context, text: str) -> str:

@@ -30,6 +30,7 @@ from ragrounds.evals.analyses.run_data import (
 )
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.bootstrap import bootstrap_holds, effective_clusters, percentile_interval
 from ragrounds.evals.store.store import Store
@@ -134,7 +135,7 @@ def confidences(store: Store, run: ScoredRun, kind: str = "") -> tuple[str, dict
         elif source == "probability":
             candidates = _probability(store, answered)
         else:
-            candidates = {key: stated(attempt.text) for key, (attempt, _) in answered.items()}
+            candidates = {key: stated(answer_text(attempt)) for key, (attempt, _) in answered.items()}
         known = {key: sure for key, sure in candidates.items() if sure is not None}
         if kind or 2 * len(known) > len(scores):
             return source, known

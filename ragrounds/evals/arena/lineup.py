@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Gold, Question, Run, blank
 from ragrounds.base.text import parse_toml
+from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
 
@@ -124,7 +125,7 @@ def gather_lineup(
         raise UserError(
             f"No question of {', '.join(run.id for run in runs)} is answered by all of them (epoch {epoch})."
         )
-    answers = [{question.id: answered[question.id].text for question in ready} for answered in attempts]
+    answers = [{question.id: answer_text(answered[question.id], question) for question in ready} for answered in attempts]
     if part != "whole":
         answers = [{id: _MARKER.split(text)[-1].strip() for id, text in texts.items()} for texts in answers]
     systems = []

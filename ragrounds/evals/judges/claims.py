@@ -25,7 +25,7 @@ from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.methods import JudgeResources
 from ragrounds.evals.judges.verifiers import BY_NAME, ENTAILED, AskedVerifier, confusion, stated_sentences
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.citations import (
     FABRICATED_CITATIONS,
     OVER_CITING,
@@ -157,9 +157,10 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
         (passages, index_by_number), asked_verifier = sources_of(self.traced(attempt)), verifying.asked_verifier
+        answer = answer_text(attempt, question)
         statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
         reference = gold.answer if gold.answer.strip() else "\n".join(statements)
-        marked_claims, unsplit = await asked_verifier.split(attempt.text)
+        marked_claims, unsplit = await asked_verifier.split(answer)
         gold_claims, unsplit_gold = (statements, "") if statements else await asked_verifier.split(reference)
         split_results = (("the answer's claims", unsplit), ("the reference's claims", unsplit_gold))
         verifying.verdicts += [(name, ("", reason)) for name, reason in split_results if reason]
@@ -175,7 +176,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             cites=tuple(cited_claim.places for cited_claim in cited_claims),
             gold=gold_claims,
             by_gold=await verifying.entails(reference, claims),
-            by_answer=await verifying.entails(attempt.text, gold_claims),
+            by_answer=await verifying.entails(answer, gold_claims),
             by_passages=rows[: len(claims)],
             gold_by_passages=rows[len(claims) :],
         )
@@ -216,7 +217,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             published_citations(sentence, len(passages))
             if published
             else read_citations(sentence, index_by_number or {})
-            for sentence in (sentences(attempt.text) if published else stated_sentences(attempt.text))
+            for sentence in (sentences(attempt.text) if published else stated_sentences(answer_text(attempt, question)))
         ]
         fabricated = [number for cited_sentence in cited_sentences for number in cited_sentence.fabricated]
         reading, missing_reason = (

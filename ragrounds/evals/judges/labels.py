@@ -31,6 +31,7 @@ from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
 from ragrounds.evals.judges.recorded import RecordedVerdicts, ScoreJudges
+from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -366,10 +367,10 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
 def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, ShownItem]:
     """Return item → texts for the answers in an epoch of a run."""
     questions, golds = store.questions(run)
-    answers = {attempt.question_id: attempt.text for attempt in store.attempts(run) if attempt.epoch == epoch}
+    answers = {attempt.question_id: attempt for attempt in store.attempts(run) if attempt.epoch == epoch}
     method = method.behind(method.name, lambda: store.scores(run, method.name))
     return {
-        item: ShownItem(question.text, comparison_text, answers[question.id])
+        item: ShownItem(question.text, comparison_text, answer_text(answers[question.id], question))
         for question in questions
         if question.id in answers
         for item, comparison_text in method.items(golds[question.id]).items()

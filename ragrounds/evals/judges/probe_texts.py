@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
 
 Graded = tuple[Attempt, Question, Gold]
@@ -176,7 +177,7 @@ def _wrong_texts(
     attempt, own_references = triple[0], set(method.items(triple[2]).values())
     offset = next((position for position, other in enumerate(graded) if other[0] is attempt), 0)
     others = (
-        (other.text, other_references)
+        (answer_text(other), other_references)
         for other, _, gold in itertools.chain(graded[offset:], graded[:offset])
         if other.epoch == attempt.epoch and not own_references & set(other_references := method.items(gold).values())
     )

@@ -28,10 +28,11 @@ from pydantic import BaseModel, ValidationError
 from ragrounds.base.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
+from ragrounds.base.replies import json_objects
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.methods import JudgeResources, judge_methods
-from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, spoken
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, RagasScorer
 from ragrounds.evals.trace.traces import FoundPassages, searches_by
 from ragrounds.models.faults import CallFailed
@@ -102,7 +103,7 @@ def read(reply: Reply, form: type[M], statements: int | None) -> tuple[M | None,
     """
     text = spoken(reply.text)
     reason = CUT if reply.finish == "length" else "no JSON object in the reply" if text.strip() else EMPTY
-    for candidate, _ in reversed(list(objects(text))):
+    for candidate, _, _ in reversed(list(json_objects(text))):
         try:
             parsed = form.model_validate(candidate)
         except ValidationError as error:
@@ -270,7 +271,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
         contexts = [joined(passage.title, passage.text, "sentence") for passage in self.passages(attempt)]
         parts = {
             "user_input": question.text,
-            "response": attempt.text,
+            "response": answer_text(attempt, question),
             "reference": gold.answer,
             "retrieved_contexts": contexts,
         }
@@ -315,7 +316,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
             return None, "the question has no reference answer"
         if "retrieved_contexts" in metric.takes and not contexts:
             return None, "the attempt retrieved no passages, or the journal does not hold them"
-        if "response" in metric.takes and blank(attempt.text):
+        if "response" in metric.takes and blank(answer_text(attempt)):
             return metric.silent, reading.reason or "there is no answer"
         if metric.embedder and self.embedder is None:
             return None, "no embedder was named"

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import Entry, Journal, Model, Request
 from ragrounds.base.records import Call, Fault, Message, Reply, Usage
+from ragrounds.base.replies import json_objects, read_reply
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
@@ -31,7 +32,6 @@ CUT = "the reply was cut off before a verdict"
 UNKNOWN = "not a verdict"
 _TIES = frozenset({TIE, "draw", "equal", "tied"})
 _PREFIX = re.compile(r"^(?:answer|response|assistant|option)\s+", re.IGNORECASE)
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _VERDICT_KEYS = ("verdict", "winner", "preferred", "choice", "grade", "value")
 """Keys under which judges nest a verdict next to an explanation."""
 _LONGEST = 50_000
@@ -58,7 +58,7 @@ def read_verdict(text: str, form: VerdictForm, finish: str = "stop") -> VerdictR
     value_texts: dict[str, str] = {}
     positions: dict[str, int] = {}
     extra: dict[str, None] = {}
-    for parsed, end in objects(plain):
+    for parsed, _, end in json_objects(plain):
         object_values: dict[str, str] = {}
         _collect(parsed, form, object_values, extra)
         value_texts |= object_values
@@ -82,24 +82,13 @@ def read_verdict(text: str, form: VerdictForm, finish: str = "stop") -> VerdictR
 
 
 def spoken(text: str) -> str:
-    """Return a reply without its reasoning in tags; of a very long one only the end."""
-    return _THINKING.sub("", text)[-_LONGEST:]
+    """Return a reply without thoughts and later turns; of a very long one only the end.
 
-
-def objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the JSON objects in the text in order, each with the position of its end. Nested objects are not
-    yielded."""
-    decoder = json.JSONDecoder()
-    start = text.find("{")
-    while start >= 0:
-        try:
-            parsed, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            if isinstance(parsed, dict):
-                yield parsed, end
-        start = text.find("{", end)
+    A further question stays, because judges repeat the question that they judge.
+    """
+    reply = read_reply(text)
+    questions = (omission.text for omission in reply.omissions if omission.kind == "further question")
+    return "".join((reply.text, *questions))[-_LONGEST:]
 
 
 def _collect(parsed: dict[str, Any], form: VerdictForm, value_texts: dict[str, str], extra: dict[str, None]) -> None:

@@ -18,9 +18,10 @@ from ragrounds.base.contracts import Journal, Model, Prompts, Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import broken, quote_value, read_sheet
 from ragrounds.base.records import Call, Question, blank
+from ragrounds.base.replies import json_objects
 from ragrounds.base.text import words
 from ragrounds.evals.judges.corrected import PeopleAgreement
-from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, ask, call, objects, spoken
+from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, ask, call, spoken
 from ragrounds.evals.scorers.citations import marks_inside
 from ragrounds.evals.scorers.judged import Said, VerdictForm, fenced
 from ragrounds.evals.stats.agreement import compare_with_human
@@ -111,7 +112,9 @@ class AskedVerifier:
                 self.failed = True
                 return (), FAILED
             claim_lists = [
-                parsed["claims"] for parsed, _ in objects(spoken(reply.text)) if isinstance(parsed.get("claims"), list)
+                parsed["claims"]
+                for parsed, _, _ in json_objects(spoken(reply.text))
+                if isinstance(parsed.get("claims"), list)
             ]
             if (
                 claim_lists

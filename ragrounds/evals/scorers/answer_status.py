@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ragrounds.base.records import AnswerStatus, Attempt, blank
+from ragrounds.base.records import AnswerStatus, Attempt, Question, blank
+from ragrounds.base.replies import read_reply
 
 FILTER = "the provider's content filter"
 ERROR = "an error was recorded in place of a reply"
+THOUGHT = "reasoning without an answer"
 _LONGEST_ERROR = 1_000
 """Largest number of characters of an error; a longer text is prose that mentions an error."""
 _LONGEST_ANSWER = 300
@@ -46,17 +48,34 @@ _DECLINED = re.compile(
     r"|(?:抱歉|对不起)[，,]?\s*(?:我|作为).{0,12}(?:无法|不能)|作为(?:一个|一名)?(?:AI|人工智能)",
     re.IGNORECASE,
 )
+_STATUS = r"(?:40[0134589]|413|422|429|50[0234]|52[0-9])"
+_STATUS_WORDS = (
+    r"too many requests|internal server error|bad gateway|service (?:is )?(?:temporarily |currently )?unavailable|"
+    r"gateway time-?out|bad request|unauthori[sz]ed|forbidden|(?:client|server) error|request time-?out|"
+    r"unprocessable entity|payload too large|not found"
+)
+_ENDS = r"(?=\W*$|\s?[.:;,!({\[-]| for url)"
+_ERROR_PHRASES = (
+    rf"(?:HTTP(?:/\d(?:\.\d)?)?|(?:HTTP |server |client |API )?(?:error(?: code)?|status code))[\s:#]{{0,3}}{_STATUS}\b"
+    rf"|{_STATUS}(?:(?=\W*$)|\W{{1,3}}(?:{_STATUS_WORDS}|error\b){_ENDS})"
+    rf"|(?:{_STATUS_WORDS}){_ENDS}"
+    r"|(?-i:(?:\w{1,40}\.){0,6}[A-Z]\w{1,40}(?:Error|Exception|Timeout)\b)(?=\W*$|\s?[:({\[])"
+    r"|Traceback \(most recent call last\)|HTTPS?ConnectionPool\("
+    r"|(?:this model'?s )?maximum context length (?:is|of) \d"
+    r"|(?:api |remote |upstream |read |connect )?(?:connection|server|time-?out|rate ?limit|authentication|gateway|"
+    rf"network) ?(?:error|exception){_ENDS}"
+    r"|rate ?limit (?:was |has been )?(?:reached|exceeded)|max retries exceeded|remote ?disconnected"
+    rf"|(?:the )?(?:connection|request|response|read|operation) (?:was |has been |has )?(?:timed out|aborted|refused|"
+    rf"reset(?: by peer)?|cancell?ed by the server){_ENDS}"
+    r"|(?:an )?(?:\w{1,20} )?error (?:has )?(?:occurred|communicating with)\b"
+    r"|(?:请求|连接)(?:超时|失败)|服务(?:器错误|不可用)|网络错误"
+)
 _ERROR = re.compile(
-    r"^\W*(?:\w+\.){0,5}"
-    r"(?:api)?(?:connection|timeout|rate ?limit|internal ?server|service ?unavailable|authentication|bad ?gateway|"
-    r"gateway ?time-?out|server|remote ?disconnected|read ?timeout|connect ?timeout)"
-    r"\s*(?:error|exception|reached|$|\.|:)"
-    r"|^\W*(?:error|exception|traceback)\b"
-    r"|^\W*error (?:communicating|code|occurred)|connection (?:aborted|refused|reset|error)|HTTPS?ConnectionPool"
-    r"|request timed out|maximum context length|max retries exceeded|too many requests|service unavailable"
-    r"|^\W*(?:HTTP )?(?:429|500|502|503|504)\b",
+    r"\W*(?:(?:[^.:\n]{0,60}\b)?(?:error|exception|fail(?:ed|ure)?|fatal)\b[^.:\n]{0,40}:\s?){0,2}"
+    rf"(?:{_ERROR_PHRASES})|\s*\{{\s*[\"']error[\"']\s*:",
     re.IGNORECASE,
 )
+"""Beginning of a text that is an error as a whole: a status alone or with its words, or a client's known phrase."""
 _KEY_ERROR = re.compile(r"^'(?:content|choices|message|text)'$")
 """Text of a printed ``KeyError``: the response had no such field."""
 _ABSTAINED = re.compile(
@@ -77,11 +96,21 @@ _ABSTAINED = re.compile(
 )
 
 
+def answer_text(attempt: Attempt, question: Question | None = None) -> str:
+    """Return the text that scorers and judges read as an attempt's answer, without thoughts and later turns."""
+    return read_reply(attempt.text, question.text if question else "").text
+
+
 def no_text(attempt: Attempt) -> AnswerRead | None:
-    """Return ``empty`` for an attempt whose text is empty, or that was not run; ``None`` if there is a text to read."""
+    """Return the reason why an attempt has no text to read; ``None`` if it has one.
+
+    It is ``empty`` if it was not run or its text is empty, and unreadable if its text is a thought without an answer.
+    """
     if attempt.status == "not_run":
         return AnswerRead("empty", reason=attempt.reason or "not run")
-    return AnswerRead("empty", reason=attempt.reason or "empty reply") if blank(attempt.text) else None
+    if blank(attempt.text):
+        return AnswerRead("empty", reason=attempt.reason or "empty reply")
+    return AnswerRead("unreadable", reason=THOUGHT) if blank(answer_text(attempt)) else None
 
 
 def read_long(attempt: Attempt) -> AnswerRead:
@@ -92,7 +121,8 @@ def read_long(attempt: Attempt) -> AnswerRead:
     reading = no_text(attempt)
     if reading is not None:
         return reading
-    reading = without_answer(attempt.text, attempt.text)
+    answer = answer_text(attempt)
+    reading = without_answer(answer, answer)
     return AnswerRead("answered") if reading.status == "unreadable" and reading.reason != ERROR else reading
 
 
@@ -103,7 +133,7 @@ def failure(text: str) -> AnswerRead | None:
         return None
     if _FILTERED.search(text):
         return AnswerRead("refused", reason=FILTER)
-    if _KEY_ERROR.match(text.strip()) or _ERROR.search(text):
+    if _KEY_ERROR.match(text.strip()) or _ERROR.match(text):
         return AnswerRead("unreadable", reason=ERROR)
     return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.base.records import Attempt, Gold, Question, Score, blank
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 
 _AXIS = "grade"
@@ -48,12 +48,12 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = reading.reason or "the question has no reference answer"
             return (scorer.scored(attempt, None, reading, reason=reason),)
-        return () if not blank(attempt.text) else (scorer.scored(attempt, 0.0, reading),)
+        return () if not blank(answer_text(attempt)) else (scorer.scored(attempt, 0.0, reading),)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """Return one question that shows the answer next to the reference."""
         texts = {"question": fenced(question.text)} if self.shows_question else {}
-        texts |= {"reference": fenced(gold.answer), "answer": fenced(attempt.text)}
+        texts |= {"reference": fenced(gold.answer), "answer": fenced(answer_text(attempt, question))}
         return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
 
     def scores(self, attempt: Attempt, gold: Gold, verdicts: Sequence[Said]) -> tuple[Score, ...]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ragrounds.base.records import Question
-from ragrounds.base.text import normalized
+from ragrounds.base.replies import plain_text
 
 LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
 """First characters of the ranges for labels, for labels in lower case, and for options' texts."""
@@ -23,12 +23,6 @@ MOST_OPTIONS = 40
 texts alone."""
 
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
-_MARKUP = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
-_TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
-_SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
-_LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
-_SPACES = re.compile(r"[^\S\n]{1,99}")
-_QUOTES = str.maketrans("‘’“”„«»", '\'\'"""""')
 
 _AFTER_A = (
     "because|since|as|due|given|is|was|would|seems?|looks?|appears?|fits|must|should|makes|and|or|nor|over|rather|"
@@ -45,9 +39,12 @@ _EDGE = (
     "[^\\S\n]{0,9}(?:$|\n)|[\"')\\]}>]|[.!?]{1,3}(?![\\w.])|[,;:、。/&=]|\\s?[-–—]{1,2}\\s|\\s?[=(]|\\s[&/]|"
     "\\s?[\ue000-\uebff]"
 )
-_NO_WORD = r"(?<![^\W\u3400-\u9fff])"
-"""Start of a label: not inside a word, but directly after Chinese characters."""
-_CJK = "|\\s?[项选正是对错不因和或及与都均也更最符为可并但而]"
+_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_NO_WORD = f"(?<!{_LETTER})"
+"""Start of a label: not inside a word, but directly after Chinese, Japanese and Korean characters."""
+_CJK = (
+    "|\\s?[项選选正是对错不因和或及与都均也更最符为可并但而]|입니다|이다|이며|번|[이가은]\\s|です|である|[だがをでにの]"
+)
 _ENDS_A = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER_A})\b)", re.IGNORECASE)
 _ENDS = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER})\b)", re.IGNORECASE)
 _ENDS_SMALL = re.compile(r"(?=[\"')\]}]|[.!?,](?!\w)|\s*(?:$|\n))")
@@ -98,10 +95,8 @@ class _Labels(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """Return a text without markup, with one character width, straight quotes and single blanks."""
-    text = _PRIVATE.sub(" ", normalized("NFKC", text)).translate(_QUOTES)
-    text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text)).replace(" vs. ", " versus ")
-    return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", text))).strip()
+    """Return a text without markup and marks of this module, of which "vs." ends no sentence."""
+    return _PRIVATE.sub(" ", plain_text(text)).replace(" vs. ", " versus ")
 
 
 def mentions(text: str, question: Question) -> Mentions:
@@ -140,7 +135,9 @@ def _label_patterns(labels: tuple[str, ...]) -> _Labels:
     small = re.compile(rf"{_NO_WORD}(?<!['.@&+/-])[{letters}](?![\w'@&+])") if letters else None
     index_by_label = {label: index for index, label in enumerate(labels)}
     return _Labels(
-        re.compile(rf"{_NO_WORD}(?<!['@&+-])(?:{any_label})(?![^\W\u3400-\u9fff]|['@&+]|-\w)"), index_by_label, small
+        re.compile(rf"{_NO_WORD}(?<!['@&+-])(?:{any_label})(?!{_LETTER}|(?!'[dt][ıiuü]r\b)['@&+]|-\w)"),
+        index_by_label,
+        small,
     )
 
 

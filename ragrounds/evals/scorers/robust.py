@@ -7,28 +7,51 @@ guessed: a wrong letter is worse than an answer that is shown as unreadable.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from ragrounds.base.records import Question, blank
-from ragrounds.base.text import normalized
-from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure, without_answer
+from ragrounds.base.replies import even_text, json_objects, read_reply
+from ragrounds.base.text import normalized, without_invisible
+from ragrounds.evals.scorers.answer_status import ERROR, THOUGHT, AnswerRead, abstains, failure, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.option_marks import MOST_OPTIONS, mentions, plain
 from ragrounds.evals.scorers.option_text import by_text, same_text
 from ragrounds.evals.scorers.stated_choice import Committed, committed
 
+_STRONG_FIELDS = (
+    "final_answer|answer_choice|selected_option|correct_answer|correct_option|chosen_option|selected_answer|"
+    "answer_letter|final_choice|answer|答案|正确答案|最终答案|정답|答え|正解|ответ|الإجابة|respuesta|réponse|resposta|risposta|"
+    "antwort|jawaban|cevap|đáp án"
+)
+"""Names of fields that state the answer. Those of :data:`_WEAK_FIELDS` often describe an option that is not chosen."""
+_WEAK_FIELDS = "prediction|choice|option|label"
+_NAMES = frozenset(f"{_STRONG_FIELDS}|{_WEAK_FIELDS}".split("|"))
+_WORD_ENDS = re.compile(r"[\s-]{1,9}|(?<=[a-z])(?=[A-Z])")
+_PARTS = ("letter", "label", "option", "choice", "answer", "key", "id", "value", "text")
+"""Fields by which an object states an option if it is the value of such a field, first the preferred."""
+_DEEPEST = 20
+"""Largest depth of JSON in which fields are searched."""
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
-_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FIELD = re.compile(
-    r"""["'](?:answer_choice|selected_option|final_answer|correct_answer|prediction|answer|choice|option|label|答案)["']\s{0,9}:\s{0,9}"""
+    rf"""["'](?:(?P<strong>{_STRONG_FIELDS})|(?:{_WEAK_FIELDS}))["']\s{{0,9}}:\s{{0,9}}"""
     r"""(?:\[\s{0,9}([^\]\[{}]{0,300})\]|"((?:[^"\\]|\\.)*)|'((?:[^'\\]|\\.)*)|([^\s",}\]]+))""",
     re.IGNORECASE,
 )
-_BOX = re.compile(r"\\boxed\s{0,3}\{\s{0,9}(?:\\(?:text|mathrm|textbf|mathbf)\s{0,3}\{)?([^{}]{0,300})\}")
+_BOX = re.compile(
+    r"\\boxed\s{0,3}\{\s{0,9}(?:\\(?:text|mathrm|textbf|mathbf)\s{0,3}\{([^{}]{0,300})\}\s{0,9}\}"
+    r"|((?:[^{}]|\{[^{}]{0,200}\}){0,300})\})"
+)
+_ANY_LETTER = re.compile(r"\W{0,9}(?:option |choice )?[A-Z]\W{0,9}", re.IGNORECASE)
+"""Stated answer that is a letter, also if no option has it."""
 _TOGETHER = re.compile(r"[$\s,/)(\\]{0,9}(?:(?:and|or|or also|和|或)[$\s(\\]{1,9})?")
-_TAG = re.compile(r"<(?:final_)?answer>(.*?)(?:</(?:final_)?answer>|\Z)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(
+    r"<(?:final_?)?answer(?:_choice)?>(.*?)(?:</(?:final_?)?answer(?:_choice)?>|\Z)", re.DOTALL | re.IGNORECASE
+)
 _LONGEST = 200_000
 """Largest number of characters of a text that are read; of a longer text the middle is skipped."""
 _HEAD, _TAIL = 2_000, 6_000
@@ -40,42 +63,125 @@ _LONGEST_STATED = 2_000
 
 def read_robustly(text: str, question: Question) -> AnswerRead:
     """Read the label of one option, or return the reason why none can be read."""
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST // 4]} {text[-_LONGEST // 4 * 3 :]}"
-    reply = normalized("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
-    if not reply:
-        return (
-            AnswerRead("unreadable", reason="reasoning without an answer") if not blank(text) else AnswerRead("empty")
-        )
-    explicit = _explicit(reply)
-    if explicit is not None:
-        return _read_field(explicit, reply, question)
-    failure_read = failure(reply)
-    if failure_read:
-        return failure_read
-    return _read_prose(reply, question)
+    read = read_reply(text, question.text)
+    if blank(read.text):
+        return AnswerRead("unreadable", reason=THOUGHT) if read.is_thought else AnswerRead("empty")
+    raw = read.text
+    if len(raw) > _LONGEST:
+        raw = f"{raw[: _LONGEST // 4]} {raw[-_LONGEST // 4 * 3 :]}"
+    reply = _even(raw)
+    stated, prose = _json_fields(raw)
+    if not stated:
+        stated, prose = _written_fields(reply), _FIELD.sub(" ", reply)
+    unread: AnswerRead | None = None
+    for pattern in (None, _BOX, _TAG):
+        if pattern is not None:
+            stated, prose = _last_marked(pattern, prose), pattern.sub(" ", prose)
+        for candidate in stated:
+            reading = _read_field(candidate, reply, question)
+            if reading.prediction or _is_final(reading, candidate):
+                return reading
+            unread = unread or reading
+    if unread is None:
+        failure_read = failure(reply)
+        if failure_read and failure_read.reason == ERROR and not by_text(reply[:_LONGEST_STATED], question):
+            return failure_read
+        return _read_prose(reply, question)
+    # A field, box or tag without an option states no answer. The text around it may state one.
+    reading = AnswerRead("empty") if blank(prose) else _read_prose(prose.strip(), question)
+    return reading if reading.prediction else unread
 
 
-def _explicit(text: str) -> str | None:
-    """Return the text in the last JSON field that states the answer, or else in the last box or boxes, or the last
-    tag."""
-    for pattern in (_FIELD, _BOX, _TAG):
-        matches = deque(pattern.finditer(text), maxlen=2)
-        if (
-            matches
-            and pattern is _BOX
-            and len(matches) > 1
-            and _TOGETHER.fullmatch(text, matches[0].end(), matches[1].start())
-        ):
-            return f"{matches[0].group(1)} or {matches[1].group(1)}"
-        if matches:
-            return next((group for group in reversed(matches[-1].groups()) if group is not None), "").strip()
-    return None
+def _even(text: str) -> str:
+    return normalized("NFKC", even_text(text)).strip()
+
+
+def _is_final(reading: AnswerRead, stated: str) -> bool:
+    """Return True if a stated answer without an option ends the search.
+
+    It names several options, says that none can be chosen, or is a letter that no option has.
+    """
+    if blank(stated) or stated == "null":
+        return False
+    return "several" in reading.reason or reading.status != "unreadable" or _ANY_LETTER.fullmatch(stated) is not None
+
+
+def _json_fields(text: str) -> tuple[list[str], str]:
+    """Return the values of the JSON fields that may state the answer, best first, and the text outside the objects."""
+    text = without_invisible(text)
+    objects = list(json_objects(text))
+    fields = [field for parsed, _, _ in objects for field in _walk(parsed)]
+    values_by_name: dict[str, set[str]] = {}
+    for field in fields:
+        values_by_name.setdefault(field.name, set()).add(field.stated)
+    ranked = sorted(
+        (field.in_list, field.is_weak, field.depth, -number, field.stated)
+        for number, field in enumerate(fields)
+        # The options that a list describes are no answers, and neither are several values of one name.
+        if not field.is_weak or (not field.in_list and len(values_by_name[field.name]) == 1)
+    )
+    outside, start = list[str](), 0
+    for _, begin, end in objects if fields else ():
+        outside.append(text[start:begin])
+        start = end
+    return [stated for *_, stated in ranked], _even(" ".join((*outside, text[start:])))
+
+
+class _Field(NamedTuple):
+    """JSON field that may state the answer."""
+
+    name: str
+    stated: str
+    depth: int
+    in_list: bool
+
+    @property
+    def is_weak(self) -> bool:
+        return self.name in _WEAK_FIELDS.split("|")
+
+
+def _walk(value: object, depth: int = 0, in_list: bool = False) -> Iterator[_Field]:
+    if isinstance(value, dict) and depth < _DEEPEST:
+        for key, part in value.items():
+            name = _WORD_ENDS.sub("_", key.strip()).casefold()
+            if name in _NAMES:
+                yield _Field(name, _even(_value_text(part)), depth, in_list)
+            yield from _walk(part, depth + 1, in_list)
+    elif isinstance(value, list) and depth < _DEEPEST:
+        for part in value:
+            yield from _walk(part, depth + 1, in_list=True)
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, dict):
+        by_name = {str(key).casefold(): part for key, part in value.items()}
+        value = next((by_name[name] for name in _PARTS if isinstance(by_name.get(name), str | int)), "")
+    elif isinstance(value, list):
+        return _value_text(value[0]) if len(value) == 1 else json.dumps(value, ensure_ascii=False)[1:-1]
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _written_fields(reply: str) -> list[str]:
+    """Return the values of fields in JSON that cannot be parsed, best first."""
+    strong, weak = list[str](), list[str]()
+    for match in _FIELD.finditer(reply):
+        stated = next((group for group in reversed(match.groups()[1:]) if group is not None), "").strip()
+        (strong if match["strong"] else weak).append(stated)
+    return [*strong[-1:], *(weak[-1:] if len(set(weak)) == 1 else ())]
+
+
+def _last_marked(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Return the text in the last box or boxes, or in the last tag; an empty list if there is none."""
+    matches = deque(pattern.finditer(text), maxlen=2)
+    stated = [next((group for group in match.groups() if group is not None), "").strip() for match in matches]
+    if pattern is _BOX and len(matches) > 1 and _TOGETHER.fullmatch(text, matches[0].end(), matches[1].start()):
+        return [" or ".join(stated)]
+    return stated[-1:]
 
 
 def _read_field(stated: str, reply: str, question: Question) -> AnswerRead:
     """Read a field, a box or a tag that states a label, an option's text, or a sentence."""
-    stated = stated[:_LONGEST_STATED]
+    stated = next(iter(_last_marked(_BOX, stated)), stated)[:_LONGEST_STATED]
     commitment = Committed(alone(stated, tuple(question.options)) or same_text(stated, question))
     for candidate in (stated, f"The answer is: {stated}"):
         commitment = commitment if commitment.label or commitment.several else _committed(candidate, question)

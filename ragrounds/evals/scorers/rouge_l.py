@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.base.text import words
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 
 _LONGEST = 4_000
@@ -31,7 +31,9 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
         if not gold.answer.strip():
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         return self.scored(
-            attempt, None if attempt.status == "not_run" else rouge_l(attempt.text, gold.answer), reading
+            attempt,
+            None if attempt.status == "not_run" else rouge_l(answer_text(attempt, question), gold.answer),
+            reading,
         )
 
 

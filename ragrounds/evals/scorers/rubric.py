@@ -26,7 +26,7 @@ from ragrounds.base.files import broken, convert, read_text
 from ragrounds.base.records import Attempt, Gold, Question, Score, blank
 from ragrounds.base.text import parse_toml
 from ragrounds.evals.benchmarks.benchmark import RUBRIC
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 
 MET, NOT_MET, MISSING, UNASKED = "met", "not met", "?", "no answer"
@@ -157,11 +157,12 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
         """Return the scores of an attempt without a text, which meets no criterion, not even negative ones, and costs
         nothing."""
         verdicts = [(UNASKED, "") for _ in self.criteria(gold)]
-        return self.scores(attempt, gold, verdicts) if attempt.status == "not_run" or blank(attempt.text) else ()
+        is_free = attempt.status == "not_run" or blank(answer_text(attempt))
+        return self.scores(attempt, gold, verdicts) if is_free else ()
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """Return one question for each criterion."""
-        texts = {"question": fenced(question.text), "answer": fenced(attempt.text)}
+        texts = {"question": fenced(question.text), "answer": fenced(answer_text(attempt, question))}
         (prompt,), form = self.prompts, CriterionForm()
         return tuple(
             JudgeQuestion(prompt=prompt, texts={**texts, "criterion": fenced(text)}, form=form, subjects=(text,))

@@ -11,8 +11,10 @@ end.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
+from ragrounds.base.text import normalized, parse_toml
 from ragrounds.evals.scorers.option_marks import LABEL, REJECTED, SMALL, TEXT, Mentions
 
 _ANY = "[\ue000-\uebff]"
@@ -44,6 +46,10 @@ _IS = (
     r"(?:\b(?:is|was|would be|should be|must be|has to be|will be|remains|could be|lautet|ist|es|est|é|è)\b|->|"
     r"[:=–→-])"
 )
+_OTHER_LANGUAGES = "|".join(
+    normalized("NFKC", row["words"])
+    for row in parse_toml(Path(__file__).with_name("stated_answers.toml").read_text("utf-8"))["pattern"]
+)
 _ANSWER = re.compile(
     rf"(?:(?:(?<!each )(?<!every )(?<!wrong )(?<!incorrect )(?<!other )(?<!another )\b(?:answer|choice|option|"
     rf"selection|pick|solution|decision|response|verdict|(?:right|correct|best|only|likely) one|ans|antwort|"
@@ -51,9 +57,7 @@ _ANSWER = re.compile(
     rf"resposta|risposta)\b\.?(?P<gap>[^.!?\n;:={REJECTED}\ue000-\uebff]{{0,45}}?)\s?(?P<is>{_IS})"
     rf"|\b(?:(?:final|correct|right|best) (?:answer|choice|option)|ans\.?|answer)|\b(?:correct|right)\s?:"
     r"|(?<!each )(?<!every )(?:answer|choice|option|selected_option|prediction|label|selection)[\"']?\s?[:=]"
-    r"|答案\s?(?:应该?|应当)?(?:是|为|选|:)?|正确(?:答案|选项)\s?(?:是|为|:)"
-    r"|(?:故|应该?|会|就|本题|此题|因此|所以|综上|我|^|[,:。\s])选(?:择|项)?"
-    rf")){_IT}{_MANY}",
+    rf"|{_OTHER_LANGUAGES})){_IT}{_MANY}",
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(

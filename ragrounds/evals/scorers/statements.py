@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ragrounds.base.records import Attempt, Gold, Question, Score, blank
 from ragrounds.evals.benchmarks.benchmark import STATEMENTS, must_have, nice_to_have
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 
 ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
@@ -64,11 +64,14 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
         if attempt.status == "not_run" or not must_have(gold):
             reason = reading.reason or "the question has no statements"
             return tuple(scorer.scored(attempt, None, reading, reason=reason) for scorer in self.scorers)
-        return () if not blank(attempt.text) else tuple(scorer.scored(attempt, 0.0, reading) for scorer in self.scorers)
+        if not blank(answer_text(attempt)):
+            return ()
+        return tuple(scorer.scored(attempt, 0.0, reading) for scorer in self.scorers)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """Return one question for each statement, as in the paper, the must-have ones first."""
-        form, texts = VerdictForm(("s1",), self.labels), {"question": question.text, "answer": attempt.text}
+        form = VerdictForm(("s1",), self.labels)
+        texts = {"question": question.text, "answer": answer_text(attempt, question)}
         fences = {name: fenced(text) for name, text in texts.items()}
         return tuple(
             JudgeQuestion(

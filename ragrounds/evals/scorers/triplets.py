@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.base.text import normalized
-from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
+from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_text, without_answer
 from ragrounds.evals.scorers.base import ScorerRecord
 
 Triplet = tuple[str, str, str]
@@ -97,9 +97,10 @@ def read_triplets(attempt: Attempt) -> tuple[AnswerRead, list[Triplet] | None]:
     reading = no_text(attempt)
     if reading is not None:
         return reading, None
-    triplets = parse(attempt.text)
+    text = answer_text(attempt)
+    triplets = parse(text)
     if triplets is None:
-        return without_answer(attempt.text, attempt.text), None
+        return without_answer(text, text), None
     if len(triplets) >= MOST_TRIPLETS:
         return AnswerRead("answered", reason=f"only the first {MOST_TRIPLETS:,} triplets were read"), triplets
     return AnswerRead("answered"), triplets

@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Gold, Noted, Question, Score
+from ragrounds.base.replies import read_reply
 from ragrounds.base.text import normalized
 from ragrounds.evals.trace.hops import Hop, gold_names, hops_of, searches_unknown
 from ragrounds.evals.trace.traces import TracedCall
@@ -139,9 +140,10 @@ def _doubt(attempt: Attempt, gold: Gold, question: Question, score: Score, score
         reading = f"{score.scorer} reads {score.prediction or 'no option'}"
         return gold_reader and f"{reading}, {gold_reader} reads {gold.answer}, the gold option"
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
-    if not wordings or question.metadata.get("facts") or not attempt.text.strip():  # facts for a judge are no wordings
+    answer = read_reply(attempt.text, question.text).text
+    if not wordings or question.metadata.get("facts") or not answer.strip():  # facts for a judge are no wordings
         return ""
-    text = _folded(attempt.text)
+    text = _folded(answer)
     matched_wordings = [
         next((wording for wording in fact if _mentions(text, _folded(wording))), None) for fact in wordings
     ]
@@ -206,7 +208,7 @@ def _of_option(
     plain = {letter: _folded(option) for letter, option in options.items()}
     replies = [call.reply.text for call in calls if call.reply and call.call.kind == "model"]
     for number, reply in enumerate([*replies[:-1], attempt.text], 1):
-        if ends_at(_folded(reply), plain) == gold:
+        if ends_at(_folded(read_reply(reply).text), plain) == gold:
             words = f"reply {number} of {max(1, len(replies))} ended at option {gold}, and the answer is {prediction}"
             return Cause(word="ignored", text=words)
     passages = [(hop, passage) for hop in hops for passage in hop.found]

@@ -18,9 +18,10 @@ from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message
+from ragrounds.base.replies import json_objects
 from ragrounds.base.text import normalized, wellformed_all
 from ragrounds.evals.engine.attempt_log import AttemptEnded
-from ragrounds.evals.judges.verdict import objects, read_verdict, spoken
+from ragrounds.evals.judges.verdict import read_verdict, spoken
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.extensions.construction.outcome import REFUSED, Outcome, encode
 from ragrounds.graphs.state import END, Graph, Runtime, graph_of
@@ -163,7 +164,7 @@ def read_object(text: str, kind: type[T]) -> T:
         ValueError: no such object; the message describes the fault of the last object.
     """
     fault = "empty reply" if not text.strip() else "no JSON object in the reply"
-    for candidate, _ in reversed(list(objects(spoken(text)))):
+    for candidate, _, _ in reversed(list(json_objects(spoken(text)))):
         try:
             return msgspec.convert(wellformed_all(candidate), kind)
         except msgspec.ValidationError as error:

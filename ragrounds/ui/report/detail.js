@@ -29,7 +29,11 @@ async function showAttempt(attempt) {
   pane.append(el("h4", all.length > 1 ? `${agentOf(attempt)}: in detail` : "In detail"), drawFigures(attempt, one));
   if (one.cause !== "") pane.append(el("p", one.text(one.cause)));
   pane.append(scoreTable(one.scores, one.text));
-  if (all.length === 1) pane.append(el("h5", "Answer"), drawReply(one.text(one.text_of)));
+  if (all.length === 1) {
+    pane.append(el("h5", "Answer"));
+    if (one.not_read) pane.append(el("p", one.not_read, "dim"));
+    pane.append(drawReply(one.text(one.text_of)));
+  }
   if (one.steps.length) pane.append(el("h5", "Steps"));
   one.steps.forEach((step, place) => pane.append(drawStep(step, place, one)));
   pane.scrollTop = 0;
@@ -100,7 +104,7 @@ function drawCard({ attempt, one }) {
   if (figure("tokens", attempt) !== null) used.push(`${tokens(figure("tokens", attempt))} tokens`);
   if (one.hops.length) used.push(`${one.hops.length} ${one.hops.length === 1 ? "search" : "searches"}`);
   used.push(dollars(one.cost_uncached) === "unknown" ? "cost unknown" : dollars(one.cost_uncached));
-  card.append(head, el("p", used.join(" · "), "dim"), drawReply(one.text(one.text_of)));
+  card.append(head, el("p", [...used, one.not_read].filter(Boolean).join(" · "), "dim"), drawReply(one.text(one.text_of)));
   return card;
 }
 

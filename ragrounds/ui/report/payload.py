@@ -16,6 +16,7 @@ import msgspec
 
 from ragrounds.base.records import COUNTED, OUTCOMES, Question, Score, Usage, outcome
 from ragrounds.base.redaction import Redactor
+from ragrounds.base.replies import read_reply
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.trace.attempt_facts import facts_row
 from ragrounds.evals.trace.causes import cause_of
@@ -204,6 +205,7 @@ def _attempt(
         "status": attempt.status,
         "reason": texts(attempt.reason),
         "text_of": texts(attempt.text),
+        "not_read": read_reply(attempt.text, question.text).remark,
         "made": made_words(attempt),
         "usage": _usage(attempt.usage),
         "cost_paid": attempt.cost_paid,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import DRAWN, Call, Noted, Score, Step, Usage
+from ragrounds.base.replies import read_reply
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.trace.causes import Cause, cause_of
@@ -106,10 +107,12 @@ def cause_in(loaded: LoadedAttempt) -> Cause | None:
 def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
     """Return the scores of an attempt with the judges' replies, and its answer."""
     text = loaded.attempt.text if loaded.attempt else ""
+    remark = read_reply(text, loaded.summary.question.text).remark
     return [
         TextBlock("\nscores", "heading"),
         *_score_lines(loaded),
         TextBlock("\nanswer", "heading"),
+        *([TextBlock(remark, "dim")] if remark else []),
         *reply_blocks(text),
     ]
 

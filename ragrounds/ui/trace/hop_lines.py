@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.trace.causes import CAUSES, Cause
 from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.summaries import AttemptSummary
@@ -54,7 +55,7 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
     summary = read.summary
     # Of an answer in words the text is shown: the prediction is then a judge's verdict.
     in_words = read.attempt is not None and not summary.question.options
-    answer = read.attempt.text.strip() if read.attempt and in_words else summary.prediction
+    answer = answer_text(read.attempt, summary.question).strip() if read.attempt and in_words else summary.prediction
     answer = (answer if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
         answer = f"{summary.prediction[: _SHOWN_ANSWER - len(_UNREAD)]}{_UNREAD}"

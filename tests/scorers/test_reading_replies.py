@@ -1,0 +1,195 @@
+"""Choices, long answers and judges read one reply: thoughts, JSON, boxes, errors, languages and typography."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ragrounds.base.records import Attempt, Gold, Question
+from ragrounds.evals.judges.verdict import read_verdict
+from ragrounds.evals.scorers import stated_choice
+from ragrounds.evals.scorers.answer_status import ERROR, THOUGHT, answer_text, failure, no_text, read_long
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.scorers.judged import VerdictForm
+from ragrounds.evals.scorers.mirage import read_published
+from ragrounds.evals.scorers.robust import read_robustly
+from ragrounds.evals.scorers.rouge_l import ROUGE_L
+
+DRUGS = {"A": "Metformin", "B": "Insulin glargine", "C": "Empagliflozin", "D": "Glipizide"}
+DOSES = {"A": "250 mg", "B": "500 mg", "C": "750 mg", "D": "1000 mg"}
+ROWS = tomllib.loads(Path(stated_choice.__file__).with_name("stated_answers.toml").read_text("utf-8"))["pattern"]
+
+
+def label(text, options=DRUGS):
+    return read_robustly(text, Question(id="q", benchmark="b", text="Which drug is first?", options=options)).prediction
+
+
+def long(text):
+    return Attempt(run="r", question_id="q", epoch=0, status="completed", text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A thought that never ends is no answer.
+        ("<think>The answer is A, but first", ""),
+        ("<thinking>\nB is wrong. The answer is D. But the kidneys", ""),
+        (r"<think>\boxed{B}? Once more", ""),
+        ('[THINK]{"answer": "B"}', ""),
+        ("<|channel|>analysis<|message|>Surely the answer is B", ""),
+        # What follows the thought counts.
+        (r"<reasoning>\boxed{A} at first</reasoning> The answer is C.", "C"),
+        (r"<seed:think>\boxed{A}</seed:think>C", "C"),
+        (r"<|begin_of_thought|>\boxed{B}<|end_of_thought|><|begin_of_solution|>C<|end_of_solution|>", "C"),
+        (r"analysisThe user asks. \boxed{D}?assistantfinalThe answer is C.", "C"),
+        ('{"reasoning_content": "\\\\boxed{A}?", "content": "The answer is C."}', "C"),
+        # The reply ends where another question or turn begins.
+        ("The answer is C.\n\nQuestion 2: Which dose?\nAnswer: B", "C"),
+        ("C\n\n问题：剂量？\n答案：B", "C"),
+        ("The answer is C.<|eot_id|><|start_header_id|>user<|end_header_id|>\nNext\nThe answer is B.", "C"),
+        ("I repeat it.\n\nQuestion: Which drug is first?\nAnswer: C", "C"),
+    ],
+)
+def test_thoughts_and_ends(text, expected):
+    assert label(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # The answer's own field counts before those that describe options.
+        ('{"answer": "C", "options": [{"option": "A"}, {"option": "B"}]}', "C"),
+        ('{"final_answer": "C", "label": "high"}', "C"),
+        ('{"answer": "B", "evidence": [{"label": "PMID 1"}], "choice": "see answer"}', "B"),
+        ('{"review": {"option": "D"}, "answer": {"letter": "C", "text": "Empagliflozin"}}', "C"),
+        ('{"analysis": [{"option": "A", "verdict": "wrong"}, {"option": "D", "verdict": "wrong"}]}', ""),
+        ('[{"option": "A", "wrong": true}, {"option": "D", "wrong": true}]', ""),
+        ("{'answer': 'C', 'analysis': [{'option': 'D'}]}", "C"),
+        ('{"answer": "C", "analysis": [{"option": "A", "verdict": "wr', "C"),
+        ('{"finalAnswer": "C"}', "C"),
+        ('{"result": {"answer": ["C"]}}', "C"),
+        ('{"answer": "\\\\boxed{C}"}', "C"),
+        ('{"答案": "C", "选项": "A"}', "C"),
+        # What holds no option is no answer, and the prose around it is asked.
+        (r"The clearance is \boxed{38.5}. The answer is B.", "B"),
+        (r"\boxed{\frac{dose}{2}} and so **Answer: D**", "D"),
+        ("I choose C. <answer>\n</answer>", "C"),
+        ('The answer is C. {"answer": ""}', "C"),
+        ('The answer is C.\n```json\n{"answer": null, "confidence": 0.9}\n```', "C"),
+        (r"\boxed{\text{C}}", "C"),
+        (r"\boxed{C. \text{Empagliflozin}}", "C"),
+        # An answer that says none, several or an option that does not exist is not overruled.
+        ('The answer is C. {"answer": "none of them"}', ""),
+        ('The answer is C. {"answer": "A or B"}', ""),
+        ('The answer is C. {"answer": "E"}', ""),
+        ('{"step_by_step_thinking": "The answer is C.", "answer_choice": ""}', ""),
+    ],
+)
+def test_fields_boxes_and_tags(text, expected):
+    assert label(text) == expected
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['language']} {row['words'][:20]}")
+def test_words_of_a_language_state_the_answer(row):
+    assert len(row["examples"]) == 2
+    assert [label(example) for example in row["examples"]] == ["C", "C"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("정답 : C번", "C"), ("답: C", "C"), ("回答：C", "C"), ("解答は選択肢Cである。", "C"),
+        ("الجواب الصحيح هو C", "C"),
+        ("Вариант ответа неизвестен. Верный ответ: C", "C"), ("Câu trả lời là C.", "C"), ("Jawabannya adalah C.", "C"),
+        ("Yanıt: C", "C"), ("L'option correcte est la C.", "C"), ("Die richtige Antwort lautet C.", "C"),
+        ("Risposta: C", "C"), ("A alternativa correta é a C.", "C"), ("La respuesta no es la A.", ""),
+        ("答案：〔C〕", "C"), ("『C』", "C"), ("［C］", "C"), ("《答案》：C", "C"), ("Ｃ", "C"),
+        ("\u200bC\u200b", "C"), ("\u2067C\u2069", "C"),
+        ("The answer is \u202aC\u202c.", "C"), ("The answer is C\u00ad.", "C"),
+        ("The answer is “C”.", "C"), ("Analicemos cada opción: A. Metformin no.", ""),
+    ],
+)  # fmt: skip
+def test_scripts_and_typography(text, expected):
+    assert label(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "500 mg twice daily", "500 mL", "429 patients were enrolled.", "503 kcal a day", "502",
+        "Error of phenylalanine metabolism", "Exception: pregnancy, where it is stopped.",
+        "Error bars overlap, so it makes no difference.", "Too many requests for imaging are made in such patients.",
+        "Connection errors between cortex and thalamus", "Timeout: the pause before surgery.",
+        "Failed: the first course of therapy. 504 units follow.", "Server error rates of 3 % were seen.",
+        "404 patients of a registry of 500", "The request timed out in 3 of 500 cases, so repeat it.",
+    ],
+)  # fmt: skip
+def test_prose_is_no_error(text):
+    assert failure(f"{text} as usual" if text == "502" else text) is None
+    assert read_long(long(f"Give it. {text}")).status == "answered"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "503", "HTTP 429", "HTTP/1.1 502 Bad Gateway", "Error 500", "Error code: 429 - {'error': {'message': 'x'}}",
+        "429 Too Many Requests", "503 Service Unavailable: try later", "502 Server Error: Bad Gateway for url: http://x",
+        "openai.RateLimitError: Rate limit reached for gpt-4", "requests.exceptions.ReadTimeout",
+        "APIConnectionError: x",
+        "Traceback (most recent call last):\n  File", "Error: Connection refused", "Request timed out.",
+        "LLM call failed: 429 Too Many Requests", "HTTPSConnectionPool(host='x', port=443): Max retries exceeded",
+        "This model's maximum context length is 4097 tokens. However, you requested more.", "Internal Server Error",
+        '{"error": {"message": "overloaded"}}', "Too many requests. Please try again later.", "An error occurred: x",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_an_error_as_a_whole(text):
+    assert failure(text).reason == ERROR
+    assert read_long(long(text)).reason == ERROR
+
+
+def test_an_options_text_is_no_error():
+    assert label("500 mg twice daily", DOSES) == ""
+    assert label("500 mg", DOSES) == "B"
+    assert label("500", {"A": "250", "B": "500"}) == "B"
+    assert label("Error of metabolism", {"A": "Infection", "B": "Error of metabolism"}) == "B"
+    assert label("Error bars overlap, so the answer is C.") == "C"
+
+
+def test_a_thought_is_no_long_answer():
+    gold = Gold(question_id="q", answer="Give argatroban.")
+    question = Question(id="q", benchmark="b", text="What?", kind="long")
+    thinker = long("<think>Give argatroban.</think>Give heparin.")
+    assert answer_text(thinker) == "Give heparin."
+    assert ROUGE_L.score(thinker, question, gold).value == 0.5
+    assert "argatroban" not in EQUIVALENCE.questions(thinker, question, gold)[0].texts["answer"]
+    endless = long("<thought>Give argatroban.")
+    assert (no_text(endless).status, no_text(endless).reason) == ("unreadable", THOUGHT)
+    assert ROUGE_L.score(endless, question, gold).value == 0.0
+    assert EQUIVALENCE.unasked(endless, question, gold)[0].value == 0.0
+
+
+def test_published_readers_read_the_raw_text():
+    assert (
+        read_published("<think>so</think> A", Question(id="q", benchmark="b", text="?", options=DRUGS)).prediction == ""
+    )
+    assert read_published("A, <think>no", Question(id="q", benchmark="b", text="?", options=DRUGS)).prediction == "A"
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ('{"grade": "equivalent"} perhaps\n</think>\nI cannot say.', None),
+        ('<|channel|>analysis<|message|>{"grade": "equivalent"} is likely', None),
+        ('[THINK]{"grade": "equivalent"}[/THINK]', None),
+        ('<thought>{"grade": "equivalent"}? hmm', None),
+        ('<reasoning>{"grade": "equivalent"}', None),
+        ('◁think▷{"grade": "equivalent"}◁/think▷ Undecided.', None),
+        ('{"grade": "equivalent"}</think>{"grade": "mismatch"}', "mismatch"),
+        ('{"grade": "mismatch"}<|im_end|>\n<|im_start|>user\n{"grade": "equivalent"}', "mismatch"),
+        ('I compare.\n\nQuestion: Which?\n{"grade": "equivalent"}', "equivalent"),
+    ],
+)
+def test_a_judges_thought_is_no_verdict(text, grade):
+    read = read_verdict(text, VerdictForm(axes=("grade",), values=("equivalent", "mismatch")), "length")
+    assert read.values.get("grade") == grade
+    assert bool(read.reasons) is (grade is None)
