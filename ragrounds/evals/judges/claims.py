@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.contracts import Journal, Model, Prompts
-from ragrounds.base.records import Attempt, Gold, Passage, Question, Score, Verdict, blank
+from ragrounds.base.records import Attempt, Gold, Left, Passage, Question, Score, Verdict, blank
 from ragrounds.evals.benchmarks.benchmark import has_judged_facts, must_have, nice_to_have
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.labels import LabelAgreement
@@ -48,6 +48,8 @@ _LABEL = re.compile(
     r"^\W*(?:(?:document|doc|passage|source|context|reference)s?\b)?\s*[\[(#]?\s*(\d{1,3})\b[^\n]{0,12}\n?\s*\Z",
     re.I | re.M,
 )
+_FIRST_PMID = 1_000
+"""Smallest number of a citation that is no number of a prompt."""
 Sources = tuple[tuple[Passage, ...], Mapping[int, int] | None]
 """Passages that an attempt retrieved, and number → index of the passage that a prompt showed under it, or ``None`` if
 not known."""
@@ -74,6 +76,15 @@ def sources_of(traced: Sequence[TracedCall]) -> Sources:
                     index_by_number[int(label[1])] = index
     is_known = bool(index_by_number) or (len(traced) > 0 and not passages)
     return tuple(passages.values()), index_by_number if is_known else None
+
+
+def _pmids(passages: Sequence[Passage]) -> dict[int, int]:
+    """Return PMID → index of the passage whose id or document names it."""
+    return {
+        int(pmid): index
+        for index, passage in enumerate(passages)
+        for pmid in re.findall(r"(?<!\d)\d{4,9}(?!\d)", f"{passage.document} {passage.id}")
+    }
 
 
 class _Verification:
@@ -152,11 +163,34 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             path, BY_NAME.get(self.verifier) or AskedVerifier(judge, journal, prompts, empty_question)
         )
 
+    def _sources(self, attempt: Attempt) -> Sources:
+        """Return the passages of an attempt and their numbers.
+
+        Numbers in an imported answer mean the contexts of its row, in order; without contexts they are not known.
+        """
+        traced = self.traced(attempt)
+        if not traced or any(traced_call.call.key for traced_call in traced):
+            return sources_of(traced)
+        left = [event.changes for event in attempt.events if isinstance(event, Left)]
+        rows = left[-1].get("passages") if left else None
+        contexts = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        passages = tuple(
+            Passage(
+                id=str(row.get("id") or number),
+                document=str(row.get("id") or number),
+                title=str(row.get("title") or ""),
+                text=str(row.get("text") or ""),
+                corpus="imported",
+            )
+            for number, row in enumerate(contexts, 1)
+        )
+        return passages, {number: number - 1 for number in range(1, len(passages) + 1)} if passages else None
+
     async def _by_claims(
         self, attempt: Attempt, question: Question, gold: Gold, verifying: _Verification
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
-        (passages, index_by_number), asked_verifier = sources_of(self.traced(attempt)), verifying.asked_verifier
+        (passages, index_by_number), asked_verifier = self._sources(attempt), verifying.asked_verifier
         answer = answer_text(attempt, question)
         statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
         reference = gold.answer if gold.answer.strip() else "\n".join(statements)
@@ -211,20 +245,21 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
     ) -> list[Score]:
         """Return ALCE's figures, the share of unneeded citations, and the number of citations of passages that were
         never shown."""
-        passages, index_by_number = sources_of(self.traced(attempt))
+        passages, index_by_number = self._sources(attempt)
+        shown_numbers = {**_pmids(passages), **(index_by_number or {})}
         published = isinstance(self.method, CitationMethod) and self.method.published
         cited_sentences = [
-            published_citations(sentence, len(passages))
-            if published
-            else read_citations(sentence, index_by_number or {})
+            published_citations(sentence, len(passages)) if published else read_citations(sentence, shown_numbers)
             for sentence in (sentences(attempt.text) if published else stated_sentences(answer_text(attempt, question)))
         ]
         fabricated = [number for cited_sentence in cited_sentences for number in cited_sentence.fabricated]
+        unread = [mark for cited_sentence in cited_sentences for mark in cited_sentence.unread]
+        unread_marks = f"not read as citations: {len(unread):,}, such as {unread[0]}" if unread else ""
         reading, missing_reason = (
             read_long(attempt),
             "judge: a verdict is missing" if cited_sentences else "there is no sentence",
         )
-        if fabricated and index_by_number is None and not published:
+        if index_by_number is None and not published and any(number < _FIRST_PMID for number in fabricated):
             missing_reason = "which passages the numbers mean is not known: no prompt in the journal shows them"
             return [scorer.scored(attempt, None, reading, reason=missing_reason) for scorer in self.method.scorers]
         texts = [joined(passage.title, passage.text, "sentence") for passage in passages]
@@ -237,7 +272,8 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
             figure = figures.recall if "recall" in scorer.name else figures.precision
             value = values.get(scorer.name, figure if cited_sentences else empty_value)
             never_shown = f"never shown: {', '.join(f'[{number}]' for number in fabricated)}" if fabricated else ""
-            reason = missing_reason if value is None else never_shown if scorer is FABRICATED_CITATIONS else ""
+            reasons = [never_shown, unread_marks] if scorer is FABRICATED_CITATIONS else [unread_marks]
+            reason = missing_reason if value is None else "; ".join(filter(None, reasons))
             scores.append(scorer.scored(attempt, value, reading, reason=reason))
         return scores
 

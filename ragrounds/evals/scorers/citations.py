@@ -1,7 +1,9 @@
 """Citations of a long answer, by ALCE (Gao et al. 2023; princeton-nlp/ALCE, eval.py): ``citation-recall``,
 ``citation-precision``, and also ``over-citing`` and ``fabricated-citations``.
 
-An answer is split into sentences; ``[3]`` cites the passage that its prompts showed under this number. A sentence
+An answer is split into sentences; ``[3]`` cites the passage that its prompts showed under this number, in an imported
+answer the third context of its row. Text that looks like a citation and was not read is counted in the score's reason.
+A sentence
 counts for recall if the passages that it cites entail it together. A citation counts for precision if its sentence is
 entailed, and the passage is needed for that or entails it alone. A sentence with a citation of a passage that was never
 shown is void: its recall is 0, and its citations are in no denominator.
@@ -16,17 +18,53 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ragrounds.base.text import normalized
 from ragrounds.evals.scorers.claim_record import VerifiedMethod
 from ragrounds.evals.scorers.judged import JudgedScorer
 
 AT_MOST = 3
 """Largest number of citations of a sentence that count, in ALCE's own runs."""
-_NAMED = r"(?:(?:document|doc|passage|source|ref)s?\.?\s*)?"
-_RANGE = r"(?<!CI )(?<!IQR )(?<!range )"
-"""Words before a range of numbers in brackets that cites nothing."""
-_MARK = re.compile(rf"\s{{0,3}}{_RANGE}\[\s*{_NAMED}(\d{{1,3}}(?:\s*[,;]\s*{_NAMED}\d{{1,3}})*)\s*\]", re.I)
-_BEHIND = re.compile(rf"([.!?。！？])((?:{_MARK.pattern})+)", re.I)
+_NAMES = r"(?:document|doc|passage|source|src|reference|ref|citation|cite|context|来源|文档|文献|资料|参考|片段)s?"
+_NAME = rf"(?:{_NAMES}\.?\s?[:：]?\s?)"
+_NUMBERS = r"[\^#]?\d{1,3}(?:\s?[-–—]\s?[\^#]?\d{1,3})?"
+_AND = r"\s{0,3}(?:[,;，；、/&+]|\b(?:and|or|und|et|y)\b|和|及)\s{0,3}"
+_LIST = rf"{_NUMBERS}(?:{_AND}{_NAME}?{_NUMBERS})*"
+_OPEN, _CLOSE = r"[\[［【〔]", r"[\]］】〕]"
+_PMIDS = rf"PMID\s?[:：#]?\s?\d{{4,9}}(?:{_AND}(?:PMID\s?[:：#]?\s?)?\d{{4,9}})*"
+_SUPERSCRIPTS = r"[⁰¹²³⁴-⁹]{1,3}(?:[,⁻˒ʼ][⁰¹²³⁴-⁹]{1,3})*"
+_MARK = re.compile(
+    rf"\s{{0,3}}(?:{_OPEN}{{1,2}}\s{{0,3}}{_NAME}?{_LIST}\s{{0,3}}(?:†[^\[\]【】\n]{{0,60}})?{_CLOSE}{{1,2}}(?:\(https?://[^()\s]{{1,300}}\))?"
+    rf"|[(（]\s?(?:see |cf\. ?)?{_NAME}{_LIST}\s?[)）]|[(（\[［【]\s?{_PMIDS}\s?[)）\]］】]"
+    rf"|<(sup|cite)>\s?[\[(]?{_LIST}[\])]?\s?</\1>|{_SUPERSCRIPTS})",
+    re.I,
+)
+"""Citation: ``[1]``, ``[1, 2]``,
+``[1-3]``, ``[^1]``, ``【1】``, ``［1］``, ``[Document 1]``, ``(Source 9)``, ``[PMID: 123]``,
+``<sup>1</sup>``, ``¹``. :func:`_is_citation` decides by the text around it."""
+_BEHIND = re.compile(rf"([.!?。！？])((?:{_MARK.pattern.replace(chr(92) + '1', '(?:sup|cite)')})+)", re.I)
+_INTERVAL = re.compile(
+    r"(?:\b(?:CI|CrI|KI|IC|IQR|range|ranges|limits?|intervals?|between)|区间|范围)\W{0,3}(?:of|was|is)?\W{0,2}$", re.I
+)
+"""Words before two numbers in brackets that are the limits of an interval."""
+_VALUE = re.compile(
+    r"(?<![\d.,])(\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|‰|percent|days?|weeks?|months?|years?|hours?|h|min|[mkµ]?g|mcg|[md]?l|"
+    r"mmol(?:/l)?|mmhg|[cm]?m|points?)?$",
+    re.I,
+)
+"""Value before two numbers in brackets, which are the limits of its interval if it lies between them."""
+_WORD_END = re.compile(r"(?:[^\W\d_]{3}|[^\w\s/]|[\u3040-\u30ff\u3400-\u9fff])$")
+_RANGE_OF_MARKS = re.compile(r"(?<=\d)\]\s?[-–—]\s?\[(?=\d)")
+_LOOKS_CITED = re.compile(
+    rf"{_OPEN}(?![^\[\]］【】〔〕\n]{{0,60}}(?:%|\bCI\b|\d\.\d))[^\[\]［］【】〔〕\n]{{0,60}}\d[^\[\]［］【】〔〕\n]{{0,60}}{_CLOSE}"
+    r"|\([^()\n]{1,60}\bet al\.?,? ?\d{4}[a-z]?\)"
+)
+"""Text that looks like a citation."""
+_DEFINITION = re.compile(r"^[ \t]{0,9}\[\^\d{1,3}\]:[^\n]*$", re.M)
+"""Line that says what a footnote is."""
+_MOST = 30
+"""Largest number of passages that a range cites."""
 
 
 class CitedSentence(Struct, frozen=True):
@@ -40,6 +78,8 @@ class CitedSentence(Struct, frozen=True):
     """Numbers that match no passage: they make the sentence void, and `places` is empty."""
     void: int = 0
     """Number of citations of a void sentence."""
+    unread: tuple[str, ...] = ()
+    """Texts that look like citations and were not read."""
 
 
 class CitationFigures(Struct, frozen=True, kw_only=True):
@@ -69,14 +109,52 @@ def published_citations(text: str, documents: int, at_most: int | None = AT_MOST
 
 
 def read_citations(text: str, shown_numbers: Mapping[int, int]) -> CitedSentence:
-    """Return a sentence with its citations: ``[1]``, ``[1, 2]``, ``[Document 1]``, each passage once.
+    """Return a sentence with its citations, each passage once, and the texts that look like citations and were not
+    read.
+
+    Limits of an interval (``4 [2, 9] days``) and exponents are no citations.
 
     Args:
         text: text of the sentence.
-        shown_numbers: number that a prompt showed → index of its passage.
+        shown_numbers: number that a prompt showed, or PMID → index of its passage.
     """
-    numbers = [int(number) for match in _MARK.finditer(text) for number in re.findall(r"\d+", match[1])]
-    return _cited_sentence(_MARK.sub("", text).strip(), list(dict.fromkeys(numbers)), shown_numbers)
+    numbers, intervals = list[int](), list[str]()
+
+    def read_mark(match: re.Match[str]) -> str:
+        mark_numbers = _numbers(match[0])
+        if not _is_citation(match):
+            intervals.append(match[0].strip())
+            return match[0]
+        numbers.extend(mark_numbers)
+        return "" if mark_numbers else match[0]
+
+    plain = _MARK.sub(read_mark, _RANGE_OF_MARKS.sub("-", text)).strip()
+    cited = _cited_sentence(plain, list(dict.fromkeys(numbers)), shown_numbers)
+    unread = tuple(match[0] for match in _LOOKS_CITED.finditer(plain) if match[0] not in intervals)
+    return replace(cited, unread=unread)
+
+
+def _is_citation(match: re.Match[str]) -> bool:
+    mark, before = match[0].strip(), match.string[max(0, match.start() - 40) : match.start()].rstrip()
+    if re.match(_SUPERSCRIPTS, mark):
+        after = match.string[match.end() : match.end() + 1]
+        return bool(_WORD_END.search(before)) and not (after.isalnum() or after in ("⁺", "⁻", "⁾", "/"))
+    if len(pair := re.findall(r"\d+", mark)) != 2 or re.search(_NAMES, mark, re.I):
+        return True
+    value = _VALUE.search(before)
+    low, high = map(int, pair)
+    is_between = value is not None and low < high and low <= float(value[1].replace(",", ".")) <= high
+    return not is_between and not _INTERVAL.search(before)
+
+
+def _numbers(mark: str) -> list[int]:
+    """Return the numbers that a citation names; an empty list if one of its ranges is none."""
+    plain, numbers = normalized("NFKC", mark.replace("⁻", "-").replace("ʼ", ",")).partition("†")[0], list[int]()
+    for first, last in re.findall(r"(\d+)(?:\s?[-–—−]\s?[\^#]?(\d+))?", plain):
+        if last and not int(first) < int(last) <= int(first) + _MOST:
+            return []
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _cited_sentence(
@@ -90,8 +168,8 @@ def _cited_sentence(
 
 def marks_inside(text: str) -> str:
     """Return the text with citations after a sentence's full stop moved before it, because they belong to that
-    sentence."""
-    return _BEHIND.sub(lambda match: f" {match[2].strip()}{match[1]}", text)
+    sentence. Lines that say what a footnote is are left out."""
+    return _BEHIND.sub(lambda match: f" {match[2].strip()}{match[1]}", _DEFINITION.sub("", text))
 
 
 def weigh_citations(
