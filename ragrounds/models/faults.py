@@ -13,6 +13,9 @@ from msgspec import Struct
 
 from ragrounds.base.records import Fault
 
+FAILED_FINISHES = frozenset({"error", "abort", "aborted"})
+"""Reasons why a reply ended that say that the provider failed; its text is not the model's answer."""
+
 
 class Transient(Exception):
     """Fault after which a call is tried again; `retry_after`: seconds that the server asked to wait."""

@@ -17,7 +17,7 @@ from ragrounds.base.http import REPLY, BadReply, causes, read_pieces, retry_afte
 from ragrounds.base.records import Fault, Message, Reply, ToolCall, Usage
 from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.models.base import ProviderModel
-from ragrounds.models.faults import CallFailed, Transient, too_long
+from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
@@ -148,7 +148,10 @@ class LangChainModel(ProviderModel):
                 raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
             except Exception as error:
                 raise _convert_error(error, self._options.model, server) from error
-        return without_keys(read_message(message), self._redact)
+        reply = without_keys(read_message(message), self._redact)
+        if reply.finish in FAILED_FINISHES:
+            raise Transient("server", f"finish_reason: {reply.finish}")
+        return reply
 
     def _bound_model(self, request: Request) -> Runnable[Any, AIMessage]:
         """Return the chat model with the arguments of this request."""

@@ -21,7 +21,7 @@ from ragrounds.base.http import REPLY, BadReply, HttpAnswer, check_json, read_js
 from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall
 from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.base.text import safe, wellformed
-from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
+from ragrounds.models.faults import FAILED_FINISHES, CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
     MOST_CALLS,
@@ -304,6 +304,7 @@ class CompletionStream:
                 self._choice(choice)
 
     def _choice(self, choice: dict[str, object]) -> None:
+        _check_choice(choice)
         self._choices += 1
         if finish := words(choice.get("finish_reason"), 60):
             self._finish = finish
@@ -400,9 +401,19 @@ def _whole_reply(body: bytes) -> Reply:
     if choices == []:
         return CompletionStream().complete_reply(completion, None)
     choice = choices[0] if isinstance(choices, list) else choices
+    if isinstance(choice, dict):
+        _check_choice(choice)
     if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
     return CompletionStream().complete_reply(completion, choice)
+
+
+def _check_choice(choice: Mapping[str, object]) -> None:
+    """Raise Transient if the provider failed while it wrote this choice (OpenRouter's and SGLang's forms)."""
+    finish = words(choice.get("finish_reason"), 60)
+    if (problem := choice.get("error")) or finish.lower() in FAILED_FINISHES:
+        message = problem.get("message") if isinstance(problem, dict) else problem
+        raise Transient("server", redacted(str(message or problem or f"finish_reason: {finish}"))[:300], 200)
 
 
 _NAMED = 8

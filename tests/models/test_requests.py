@@ -93,6 +93,29 @@ def test_a_choice_with_neither_message_nor_text_is_malformed():
         read({"finish_reason": "stop"})
 
 
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            {"message": {"content": "The answer is"}, "finish_reason": "error", "error": {"message": "upstream"}},
+            "upstream",
+        ),
+        ({"message": {"content": "The answer is"}, "finish_reason": "error"}, "finish_reason: error"),
+        ({"message": {"content": "The answer is C."}, "finish_reason": "abort"}, "finish_reason: abort"),
+        ({"message": {"content": "So"}, "finish_reason": None, "error": "overloaded"}, "overloaded"),
+        ({"error": {"code": 502, "message": "no host"}, "finish_reason": "error"}, "no host"),
+    ],
+)
+def test_a_providers_error_inside_a_choice_is_tried_again(choice, message):
+    with pytest.raises(Transient, match=message) as fault:
+        read(choice)
+    assert fault.value.kind == "server"
+    event = json.dumps({"choices": [{"index": 0, "delta": choice.get("message", {}), **choice}]})
+    with pytest.raises(Transient, match=message):
+        read_reply(f"data: {event}\n\ndata: [DONE]\n\n".encode(), "text/event-stream")
+    assert read({"message": {"content": "C"}, "finish_reason": "stop", "error": None}).text == "C"
+
+
 def test_tools_there_and_back():
     tool = Tool.taking("query", "What for.", name="search", description="Searches.")
     call = ToolCall("call_1", "search", '{"query": "x"}')
