@@ -148,7 +148,11 @@ def test_a_text_that_is_an_error_as_a_whole(text):
 
 
 def test_an_options_text_is_no_error():
-    assert label("500 mg twice daily", DOSES) == ""
+    assert label("500 mg twice daily", DOSES) == "B"
+    assert label("Glipizide 5 mg before breakfast") == "D"
+    assert label("500 mg per kg", DOSES) == ""
+    assert label("500 mg to 750 mg daily", DOSES) == ""
+    assert label("Glipizide would cause hypoglycaemia") == ""
     assert label("500 mg", DOSES) == "B"
     assert label("500", {"A": "250", "B": "500"}) == "B"
     assert label("Error of metabolism", {"A": "Infection", "B": "Error of metabolism"}) == "B"

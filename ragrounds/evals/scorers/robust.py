@@ -20,7 +20,7 @@ from ragrounds.base.text import normalized, without_invisible
 from ragrounds.evals.scorers.answer_status import ERROR, THOUGHT, AnswerRead, abstains, failure, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.option_marks import MOST_OPTIONS, mentions, plain
-from ragrounds.evals.scorers.option_text import by_text, same_text
+from ragrounds.evals.scorers.option_text import by_beginning, by_text, same_text
 from ragrounds.evals.scorers.stated_choice import Committed, committed
 
 _STRONG_FIELDS = (
@@ -202,8 +202,10 @@ def _read_prose(reply: str, question: Question) -> AnswerRead:
             if len(candidates) == 1
             else _unread(Committed(several=tuple(candidates)), reply, reply)
         )
-    if not commitment.several and (label := by_text(reply[:_LONGEST_STATED], question)):
-        return AnswerRead("answered", label)
+    if not commitment.several:
+        label = by_text(reply[:_LONGEST_STATED], question) or by_beginning(reply[:_LONGEST_STATED], question)
+        if label:
+            return AnswerRead("answered", label)
     return _unread(commitment, reply, reply)
 
 
