@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
-from ragrounds.base.text import normalized
+from ragrounds.base.replies import plain_text
 from ragrounds.evals.benchmarks.benchmark import has_judged_facts
-from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
+from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
@@ -42,7 +42,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         The prediction is ``contained/all``; the reason names the missing facts by their first wording.
         """
         facts = () if has_judged_facts(question) else gold.facts
-        contained = [contains(attempt.text, wordings) for wordings in facts]
+        contained = [contains(answer_text(attempt, question), wordings) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
         reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt))
@@ -60,7 +60,7 @@ def contains(text: str, wordings: tuple[str, ...]) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(_HYPHENS.sub(" ", normalized("NFKC", text)).casefold().split())
+    return " ".join(_HYPHENS.sub(" ", plain_text(text)).casefold().split())
 
 
 def _with_boundaries(wording: str) -> str:
