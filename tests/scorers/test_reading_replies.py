@@ -8,12 +8,14 @@ import pytest
 from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.evals.scorers import stated_choice
-from ragrounds.evals.scorers.answer_status import ERROR, THOUGHT, answer_text, failure, no_text, read_long
+from ragrounds.evals.scorers.answer_status import ERROR, THOUGHT, answer_text, failure, read_long
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.judged import VerdictForm
-from ragrounds.evals.scorers.mirage import read_published
-from ragrounds.evals.scorers.robust import read_robustly
+from ragrounds.evals.scorers.mirage import MIRAGE, read_published
+from ragrounds.evals.scorers.robust import ROBUST, read_robustly
 from ragrounds.evals.scorers.rouge_l import ROUGE_L
+from ragrounds.evals.scorers.short_answers import EXACT_MATCH
+from ragrounds.evals.scorers.strict import STRICT
 
 DRUGS = {"A": "Metformin", "B": "Insulin glargine", "C": "Empagliflozin", "D": "Glipizide"}
 DOSES = {"A": "250 mg", "B": "500 mg", "C": "750 mg", "D": "1000 mg"}
@@ -167,7 +169,7 @@ def test_a_thought_is_no_long_answer():
     assert ROUGE_L.score(thinker, question, gold).value == 0.5
     assert "argatroban" not in EQUIVALENCE.questions(thinker, question, gold)[0].texts["answer"]
     endless = long("<thought>Give argatroban.")
-    assert (no_text(endless).status, no_text(endless).reason) == ("unreadable", THOUGHT)
+    assert (read_long(endless).status, read_long(endless).reason) == ("unreadable", THOUGHT)
     assert ROUGE_L.score(endless, question, gold).value == 0.0
     assert EQUIVALENCE.unasked(endless, question, gold)[0].value == 0.0
 
@@ -177,6 +179,11 @@ def test_published_readers_read_the_raw_text():
         read_published("<think>so</think> A", Question(id="q", benchmark="b", text="?", options=DRUGS)).prediction == ""
     )
     assert read_published("A, <think>no", Question(id="q", benchmark="b", text="?", options=DRUGS)).prediction == "A"
+    endless, question = long("<think>Option B"), Question(id="q", benchmark="b", text="?", options=DRUGS)
+    gold = Gold(question_id="q", answer="B")
+    assert [scorer.score(endless, question, gold).value for scorer in (MIRAGE, ROBUST)] == [1.0, 0.0]
+    assert EXACT_MATCH.score(long("<think>B</think>"), question, gold).value == 0.0
+    assert all("raw reply" in scorer.method for scorer in (MIRAGE, STRICT, EXACT_MATCH))
 
 
 @pytest.mark.parametrize(

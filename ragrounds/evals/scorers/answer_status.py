@@ -102,19 +102,15 @@ def answer_text(attempt: Attempt, question: Question | None = None) -> str:
 
 
 def no_text(attempt: Attempt) -> AnswerRead | None:
-    """Return the reason why an attempt has no text to read; ``None`` if it has one.
-
-    It is ``empty`` if it was not run or its text is empty, and unreadable if its text is a thought without an answer.
-    """
+    """Return ``empty`` for an attempt whose text is empty, or that was not run; ``None`` if there is a text to read."""
     if attempt.status == "not_run":
         return AnswerRead("empty", reason=attempt.reason or "not run")
-    if blank(attempt.text):
-        return AnswerRead("empty", reason=attempt.reason or "empty reply")
-    return AnswerRead("unreadable", reason=THOUGHT) if blank(answer_text(attempt)) else None
+    return AnswerRead("empty", reason=attempt.reason or "empty reply") if blank(attempt.text) else None
 
 
 def read_long(attempt: Attempt) -> AnswerRead:
-    """Return the status of a long answer: empty, refused, abstained, or an error in place of a reply (unreadable).
+    """Return the status of a long answer: empty, refused, abstained, or unreadable (an error or a thought in place of a
+    reply).
 
     Every other text is an answer.
     """
@@ -122,6 +118,8 @@ def read_long(attempt: Attempt) -> AnswerRead:
     if reading is not None:
         return reading
     answer = answer_text(attempt)
+    if blank(answer):
+        return AnswerRead("unreadable", reason=THOUGHT)
     reading = without_answer(answer, answer)
     return AnswerRead("answered") if reading.status == "unreadable" and reading.reason != ERROR else reading
 

@@ -81,19 +81,19 @@ EXACT_MATCH = ShortAnswer(
     name="exact-match",
     accuracy=True,
     summary="short answers: the same words as the reference, without case, punctuation and articles",
-    method="exact match with the reference answer, normalised as Search-R1 and Search-o1 do",
+    method="exact match of the raw reply with the reference answer, normalised as Search-R1 and Search-o1 do",
     measure=exact,
 )
 ANSWER_WITHIN = ShortAnswer(
     name="answer-within",
     shares=True,
     summary="short answers: the answer contains the reference",
-    method="whether the answer contains the normalised reference (Search-R1's looser match, Search-o1's accuracy)",
+    method="whether the raw reply contains the normalised reference (Search-R1's looser match, Search-o1's accuracy)",
     measure=within,
 )
 WORD_F1 = ShortAnswer(
     name="word-f1",
     summary="short answers: F1 of the words of answer and reference",
-    method="the F1 of words with the reference answer, normalised as Search-o1 does",
+    method="the F1 of words of the raw reply with the reference answer, normalised as Search-o1 does",
     measure=word_f1,
 )

@@ -10,7 +10,8 @@ STRICT = ChoiceScorer(
     name="strict",
     accuracy=True,
     summary="the published patterns without that: what cannot be read is wrong",
-    method="MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
+    method="MIRAGE's published patterns without their default, on the raw reply (an answer that cannot be read is "
+    "wrong)",
     read=read_published,
     letters=True,
 )

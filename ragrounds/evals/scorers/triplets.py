@@ -16,9 +16,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.base.records import Attempt, Gold, Kind, Question, Score, blank
 from ragrounds.base.text import normalized
-from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_text, without_answer
+from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_text, read_long, without_answer
 from ragrounds.evals.scorers.base import ScorerRecord
 
 Triplet = tuple[str, str, str]
@@ -100,7 +100,7 @@ def read_triplets(attempt: Attempt) -> tuple[AnswerRead, list[Triplet] | None]:
     text = answer_text(attempt)
     triplets = parse(text)
     if triplets is None:
-        return without_answer(text, text), None
+        return read_long(attempt) if blank(text) else without_answer(text, text), None
     if len(triplets) >= MOST_TRIPLETS:
         return AnswerRead("answered", reason=f"only the first {MOST_TRIPLETS:,} triplets were read"), triplets
     return AnswerRead("answered"), triplets
