@@ -1,15 +1,18 @@
 """Scorer ``facts``: long answers to questions that list the facts of a good answer.
 
 The value is the share of a question's required facts that the answer contains. A fact is contained if one of its
-accepted wordings occurs as whole words, whatever the case, spacing and hyphens. It is a cheap, repeatable figure, not a
-judgement: a wording inside a negation counts, and an unlisted paraphrase does not. It is never averaged with the
-accuracy of multiple choice.
+accepted wordings occurs as whole words, whatever the case, spacing and hyphens. Numbers are compared as numbers with
+their units: "1,500 mg" contains "1.5 g" and not "500 mg" (:mod:`ragrounds.base.quantities`). It is a cheap, repeatable
+figure, not a judgement: a wording inside a negation counts, and an unlisted paraphrase does not. It is never averaged
+with the accuracy of multiple choice.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from ragrounds.base.quantities import OPEN, decimal_mark, mark_quantities, quantity_pattern
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.base.replies import plain_text
 from ragrounds.evals.benchmarks.benchmark import has_judged_facts
@@ -42,7 +45,9 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         The prediction is ``contained/all``; the reason names the missing facts by their first wording.
         """
         facts = () if has_judged_facts(question) else gold.facts
-        contained = [contains(answer_text(attempt, question), wordings) for wordings in facts]
+        mark = decimal_mark("\n".join((question.text, gold.answer, *(wording for fact in facts for wording in fact))))
+        answer = answer_text(attempt, question)
+        contained = [contains(answer, wordings, mark) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
         reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt))
@@ -53,22 +58,38 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         return self.scored(attempt, value, reading, f"{sum(contained)}/{len(contained)}", reason)
 
 
-def contains(text: str, wordings: tuple[str, ...]) -> bool:
-    """Return True if one of the wordings occurs in the text as whole words."""
-    folded = _folded(text)
-    return any(re.search(_with_boundaries(_folded(wording)), folded) for wording in wordings if wording.strip())
+def contains(text: str, wordings: tuple[str, ...], mark: str = "") -> bool:
+    """Return True if one of the wordings occurs in the text as whole words, numbers by their value.
+
+    `mark` is the decimal mark of the wordings; by default that of the text.
+    """
+    text = plain_text(text)
+    folded, text_mark = _folded(text), decimal_mark(text)
+    marked = ""
+    for wording in wordings:
+        if not wording.strip():
+            continue
+        marked_wording = mark_quantities(wording, decimal_mark(wording) or mark or text_mark)
+        if OPEN in marked_wording:
+            marked = marked or _folded(mark_quantities(text, text_mark))
+            pattern = _with_boundaries(_folded(marked_wording), quantity_pattern)
+        else:
+            pattern = _with_boundaries(_folded(wording), re.escape)
+        if re.search(pattern, marked if OPEN in marked_wording else folded):
+            return True
+    return False
 
 
 def _folded(text: str) -> str:
     return " ".join(_HYPHENS.sub(" ", plain_text(text)).casefold().split())
 
 
-def _with_boundaries(wording: str) -> str:
-    """Return the wording with word boundaries if its edges are letters of a script with word boundaries; Chinese has
+def _with_boundaries(wording: str, pattern: Callable[[str], str]) -> str:
+    """Return a wording's pattern, with word boundaries if its edges are letters of a script that has them; Chinese has
     none."""
     before = r"(?<![^\W_])" if _is_spaced_script(wording[:1]) else ""
     after = r"(?![^\W_])" if _is_spaced_script(wording[-1:]) else ""
-    return f"{before}{re.escape(wording)}{after}"
+    return f"{before}{pattern(wording)}{after}"
 
 
 def _is_spaced_script(letter: str) -> bool:

@@ -4,7 +4,8 @@ They are the measures of the search agents' papers: Search-R1's reward (exact ma
 reference; verl/utils/reward_score/qa_em.py) and Search-o1's evaluation (these two and the F1 of words;
 scripts/evaluate.py). Both normalise in the same way: lower case, no ASCII punctuation, no articles, plain spaces. If a
 question lists one fact, its wordings are references too, and the best of them counts. The scorers measure wording: on
-long answers they say little.
+long answers they say little. :mod:`ragrounds.evals.scorers.short_answers_robust` has the same measures without the
+faults of this normalisation.
 """
 
 from __future__ import annotations
@@ -34,15 +35,19 @@ class ShortAnswer(ScorerRecord, frozen=True, kw_only=True):
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Return the best value over all references; 0.0 for an attempt without text."""
-        reading = read_long(attempt)
-        wordings = gold.facts[0] if len(gold.facts) == 1 else ()
-        references = [text for text in (gold.answer, *wordings) if text.strip()]
-        if not references:
+        reading, expected = read_long(attempt), references(gold)
+        if not expected:
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         tagged = last_answer(attempt.text)
         answer = normalised(attempt.text if tagged is None else tagged)
-        value = max(self.measure(answer, normalised(reference)) for reference in references) if answer else 0.0
+        value = max(self.measure(answer, normalised(reference)) for reference in expected) if answer else 0.0
         return self.scored(attempt, None if attempt.status == "not_run" else value, reading, answer[:200])
+
+
+def references(gold: Gold) -> list[str]:
+    """Return the reference answer and, if the question lists one fact, its wordings."""
+    wordings = gold.facts[0] if len(gold.facts) == 1 else ()
+    return [text for text in (gold.answer, *wordings) if text.strip()]
 
 
 def normalised(text: str) -> str:
