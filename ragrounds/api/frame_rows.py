@@ -121,7 +121,7 @@ def _call_rows(store: Store, run: Run) -> Iterator[Part]:
 
 def _call_row(call: Call, /, **cells: object) -> Row:
     # The cost of a call without a reply is not known.
-    uncached = None if call.error else call.cost_uncached
+    uncached = call.cost_uncached if call.is_counted else None
     return frames.CALLS.cells(
         call,
         **cells,

@@ -158,6 +158,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """
     notes: tuple[str, ...] = ()
     """Oddities of the reply, such as an impossible token count. Each becomes a note of the attempt."""
+    cache_writes: int = 0
+    """Input tokens that the provider wrote to its cache, at a price of their own (Anthropic)."""
     logprobs: tuple[TokenLogprob, ...] | None = None
     """The tokens of `text`, in order. ``None`` if they were not requested or the server returned none (a note records
     that).
@@ -273,6 +275,11 @@ class Call(Struct, frozen=True, kw_only=True):
             seconds=self.seconds,
             unanswered=sum(fault.unanswered for fault in self.faults) if is_model else 0,
         )
+
+    @property
+    def is_counted(self) -> bool:
+        """True if its tokens and cost are part of the sums: it has a reply, or a server counted its failed tries."""
+        return not self.error or (self.usage is not None and self.usage != Usage())
 
 
 class Entered(Struct, frozen=True, kw_only=True, tag="entered", omit_defaults=True):

@@ -57,10 +57,10 @@ class ProviderModel:
     def price(self, reply: Reply) -> float | None:
         """Return the dollars of a reply; ``None`` if unknown."""
         if self._price is not None:
-            return self._price.dollars(reply.usage, reply.busy)
+            return self._price.dollars(reply.usage, reply.busy, reply.cache_writes)
         if reply.usage is None or self._listed is None:
             return None
-        return listed_price(self._listed, self._options.model, reply.usage)
+        return listed_price(self._listed, self._options.model, reply.usage, reply.cache_writes)
 
     def _size(self, request: Request) -> int:
         """Return the tokens that count against a limit per minute: those of the prompt and of the longest answer."""

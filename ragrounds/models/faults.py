@@ -11,14 +11,19 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ragrounds.base.records import Fault
+from ragrounds.base.records import Fault, Usage
 
 FAILED_FINISHES = frozenset({"error", "abort", "aborted"})
 """Reasons why a reply ended that say that the provider failed; its text is not the model's answer."""
 
 
 class Transient(Exception):
-    """Fault after which a call is tried again; `retry_after`: seconds that the server asked to wait."""
+    """Fault after which a call is tried again; `retry_after`: seconds that the server asked to wait.
+
+    `usage` has the tokens that the server counted for the failed try, if it said so.
+    """
+
+    usage: Usage | None = None
 
     def __init__(self, kind: str, message: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -29,7 +34,12 @@ class Transient(Exception):
 
 
 class CallFailed(Exception):
-    """Call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``."""
+    """Call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``.
+
+    `usage` has the tokens that the server counted for its tries, if it said so.
+    """
+
+    usage: Usage | None = None
 
     def __init__(self, kind: str, message: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(message)

@@ -21,7 +21,7 @@ from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, too_
 from ragrounds.models.openai_protocol import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.reply_parts import counted_usage, noted, read_logprobs, with_logprobs, without_keys
+from ragrounds.models.reply_parts import cache_writes, counted_usage, noted, read_logprobs, with_logprobs, without_keys
 from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.models.retries import with_retries
 from ragrounds.models.traffic import traffic_of
@@ -74,6 +74,7 @@ def read_message(message: AIMessage) -> Reply:
         finish={"end_turn": "stop", "max_tokens": "length", "safety": "content_filter"}.get(finish, finish),
         usage=usage,
         model=str(meta.get("model_name") or ""),
+        cache_writes=cache_writes(message.usage_metadata, usage),
         reasoning="\n".join(filter(None, reasoning)),
         calls=read_calls(message),
         logprobs=read_logprobs(meta.get("logprobs")),

@@ -10,7 +10,7 @@ import msgspec
 from ragrounds.base.contracts import Continuation, Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import PROBABILITIES, REPLY
-from ragrounds.base.records import Fault, Reply
+from ragrounds.base.records import Fault, Reply, Usage
 from ragrounds.base.text import safe
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient
@@ -18,7 +18,7 @@ from ragrounds.models.kept_prefixes import ASKED
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.reply_parts import with_logprobs, without_keys
+from ragrounds.models.reply_parts import noted, with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
 from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
@@ -70,10 +70,26 @@ class OpenAICompatible(ProviderModel):
         charge, recent_prompts = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
         compared = request.messages if recent_prompts or len(self._options.serving.urls) > 1 else ()
         prompt = "".join([message.role + message.content for message in compared]) + request.prefix
-        reply = await with_retries(lambda: self._try(request, prompt, charge), self._options.serving.retries, faults)
+        lost_usages: list[Usage] = []
+
+        async def try_once() -> Reply:
+            try:
+                return await self._try(request, prompt, charge)
+            except Transient as fault:
+                lost_usages.extend([fault.usage] if fault.usage else ())
+                raise
+
+        try:
+            reply = await with_retries(try_once, self._options.serving.retries, faults)
+        except CallFailed as failed:
+            failed.usage = sum(lost_usages, Usage()) if lost_usages else None
+            raise
         if recent_prompts and reply.usage:
             recent_prompts.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
         reply = with_logprobs(reply, request.logprobs)
+        if lost_usages and reply.usage:
+            note = f"the usage includes failed tries whose tokens the server counted: {len(lost_usages)}"
+            reply = noted(msgspec.structs.replace(reply, usage=sum(lost_usages, reply.usage)), [note])
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._is_user_server else reply
 
     async def close(self) -> None:

@@ -26,7 +26,9 @@ from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
     MOST_CALLS,
     Content,
+    cache_writes,
     noted,
+    object_text,
     read_arguments,
     read_calls,
     read_content,
@@ -100,9 +102,10 @@ def message_of(message: Message) -> dict[str, object]:
     """Return a message in OpenAI's form."""
     plain: dict[str, object] = {"role": message.role, "content": message.content}
     if message.calls:
+        functions = [{"name": call.name, "arguments": object_text(call.arguments)} for call in message.calls]
         plain["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.calls
+            {"id": call.id, "type": "function", "function": function}
+            for call, function in zip(message.calls, functions, strict=True)
         ]
     if message.answers:
         plain["tool_call_id"] = message.answers
@@ -242,7 +245,8 @@ class CompletionStream:
         self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = ""
     ) -> Reply:
         usage, doubt = read_usage(self._usage)
-        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200))
+        writes = cache_writes(self._usage, usage)
+        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200), cache_writes=writes)
         reply = noted(reply, [note or doubt])
         if not self._choices:
             return reply
@@ -291,9 +295,11 @@ class CompletionStream:
             self.ends_in = _CLOSED
             return
         chunk = _chunk(event)
-        if chunk.error is not None:
-            raise Transient("server", redacted(str(chunk.error))[:300], 200)
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
+        if chunk.error is not None:
+            fault = Transient("server", redacted(str(chunk.error))[:300], 200)
+            count_tokens(fault, self._usage)
+            raise fault
         choices = chunk.choices or []
         if not isinstance(choices, list):
             raise _bad_chunk("choices that are not a list", event)
@@ -394,6 +400,19 @@ def _whole_reply(body: bytes) -> Reply:
         completion = decoded(body)
     except ValueError as error:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
+    try:
+        return _completion_reply(completion, body)
+    except Transient as fault:
+        count_tokens(fault, completion.usage)
+        raise
+
+
+def count_tokens(fault: Transient, usage: object) -> None:
+    """Set the tokens that a server counted next to a reply that cannot be used: they were paid."""
+    fault.usage = fault.usage or read_usage(usage)[0]
+
+
+def _completion_reply(completion: Completion, body: bytes) -> Reply:
     choices = completion.choices
     if choices is None:
         problem = completion.error if completion.error is not None else "no 'choices'"

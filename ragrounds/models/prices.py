@@ -24,6 +24,8 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Price of output tokens. An embedder has none; without it the price of a reply with a text is unknown."""
     cached: float | None = None
     """Price of prompt tokens read from the provider's cache (default: `input`)."""
+    cache_write: float | None = None
+    """Price of prompt tokens written to the provider's cache (default: `input`)."""
     reasoning: float | None = None
     """Price of reasoning tokens, if it differs from that of other output (default: `output`)."""
     gpu_hour: float | None = None
@@ -38,17 +40,18 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = (tokens != (None, None), self.gpu_hour is not None, self.request is not None)
         if sum(ways) != 1 or (ways[0] and self.input is None):
             raise ValueError("expected `input` and `output` (an embedder: `input`), or `gpu_hour`, or `request`")
-        for name in ("input", "output", "cached", "reasoning", "gpu_hour", "gpus", "request"):
+        for name in ("input", "output", "cached", "cache_write", "reasoning", "gpu_hour", "gpus", "request"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"`{name}` is {value}; expected a number from 0")
 
-    def dollars(self, usage: Usage | None, busy: float | None = None) -> float | None:
+    def dollars(self, usage: Usage | None, busy: float | None = None, cache_writes: int = 0) -> float | None:
         """Return the dollars of one reply; ``None`` if the required figures are unknown.
 
         Args:
             usage: its tokens.
             busy: seconds of the server's busy time that it is charged with.
+            cache_writes: its input tokens that were written to the provider's cache.
         """
         if self.gpu_hour is not None:
             return None if busy is None else busy / 3600 * self.gpu_hour * (self.gpus or 1)
@@ -57,7 +60,9 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         output = self.output or 0.0
         cached = self.input if self.cached is None else self.cached
         reasoning = output if self.reasoning is None else self.reasoning
-        input_cost = (usage.input - usage.cached) * self.input + usage.cached * cached
+        written = self.input if self.cache_write is None else self.cache_write
+        input_cost = (usage.input - usage.cached - cache_writes) * self.input + usage.cached * cached
+        input_cost += cache_writes * written
         output_cost = (usage.output - usage.reasoning) * output + usage.reasoning * reasoning
         return (input_cost + output_cost) / 1e6
 
@@ -96,21 +101,31 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         where = f"{path}, {safe(repr(model), 120)}" if model else str(path)
         raise UserError(
             f'{where}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
-            "reasoning; an embedder: input alone) in dollars per million tokens, or gpu_hour (perhaps gpus) in "
-            "dollars; a search provider's has request, in dollars."
+            "cache_write, reasoning; an embedder: input alone) in dollars per million tokens, or gpu_hour (perhaps "
+            "gpus) in dollars; a search provider's has request, in dollars."
         ) from error
 
 
-def listed_price(provider: str, model: str, usage: Usage) -> float | None:
-    """Return the dollars by genai-prices' list (bundled, no network); ``None`` if it does not know the model."""
-    return _listed(provider, model, usage.input, usage.output, usage.cached)
+def listed_price(provider: str, model: str, usage: Usage, cache_writes: int = 0) -> float | None:
+    """Return the dollars by genai-prices' list (bundled, no network); ``None`` if it does not know the model.
+
+    Input tokens read from the provider's cache and those written to it (`cache_writes`) have their own prices there.
+    """
+    return _listed(provider, model, usage.input, usage.output, usage.cached, cache_writes)
 
 
 @functools.lru_cache(maxsize=4096)
-def _listed(provider: str, model: str, prompt_tokens: int, completion_tokens: int, cached: int) -> float | None:
+def _listed(
+    provider: str, model: str, prompt_tokens: int, completion_tokens: int, cached: int, cache_writes: int
+) -> float | None:
     import genai_prices
 
-    usage = genai_prices.Usage(input_tokens=prompt_tokens, output_tokens=completion_tokens, cache_read_tokens=cached)
+    usage = genai_prices.Usage(
+        input_tokens=prompt_tokens,
+        output_tokens=completion_tokens,
+        cache_read_tokens=cached,
+        cache_write_tokens=cache_writes,
+    )
     try:
         return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
     except LookupError:

@@ -6,6 +6,7 @@ tokens is unknown, with a note that quotes it. Keys are removed before anything 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
@@ -63,10 +64,13 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     if not isinstance(value, dict):
         return None, f"the server gave {safe(_short(value), 40)} as its usage: the cost is unknown"
     prompt, output = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
+    details = prompt if isinstance(prompt, dict) else {}
+    # DeepSeek and Moonshot count cache hits at the top, some proxies under Anthropic's name.
+    hits = (details.get("cached_tokens"), *(value.get(name) for name in _CACHE_HITS))
     usage, note = counted_usage(
         value.get("prompt_tokens"),
         value.get("completion_tokens"),
-        prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
+        next((count for count in hits if count), None),
         output.get("reasoning_tokens") if isinstance(output, dict) else None,
     )
     total = believed_count(value.get("total_tokens"))
@@ -74,6 +78,19 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
         counts_text = f"{total:,} tokens in all, {usage.input:,} of input and {usage.output:,} of output"
         return None, f"the server counted {counts_text}: this is impossible, so the cost is unknown"
     return usage, note
+
+
+_CACHE_HITS = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+
+
+def cache_writes(value: object, usage: Usage | None) -> int:
+    """Return the input tokens that were written to the provider's cache; 0 if the server counted none, or too many."""
+    fields = value if isinstance(value, dict) else {}
+    parts = (fields.get("prompt_tokens_details"), fields.get("input_token_details"), fields)
+    names = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens", "cache_creation")
+    counts = (believed_count(part.get(name)) for part in parts if isinstance(part, dict) for name in names)
+    count = next((count for count in counts if count), 0)
+    return count if usage is not None and count <= usage.input - usage.cached else 0
 
 
 def characters_of(request: Request) -> int:
@@ -186,6 +203,28 @@ def read_arguments(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else as_json(value)
+
+
+def object_text(arguments: str) -> str:
+    """Return a call's arguments as the text of a JSON object; anything else becomes its field ``unreadable``.
+
+    A model may write malformed arguments. vLLM, SGLang and llama-server parse the calls of the history, and refuse
+    every further request of a conversation that contains such a call.
+    """
+    if not arguments.strip():
+        return "{}"
+    try:
+        parsed = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        return as_json({"unreadable": arguments})
+    # A line feed inside a text, or NaN, is no JSON: such arguments are written anew.
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return as_json(parsed)
+    return arguments
 
 
 def read_calls(value: object) -> tuple[tuple[ToolCall, ...], int]:

@@ -60,7 +60,7 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
 
     def record_fault(state: tenacity.RetryCallState) -> None:
         fault, waited = _fault(state), state.next_action.sleep if state.next_action else 0.0
-        faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3)))
+        faults.append(_record(fault, waited))
 
     retrying = tenacity.AsyncRetrying(
         sleep=SLEEPING.get(),
@@ -73,10 +73,16 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
     try:
         return await retrying(try_again)
     except Transient as last:
-        faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
+        faults.append(_record(last, 0.0))
         count = len(faults)
         message = f"{last.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
         raise CallFailed(last.kind, message, faults) from last
+
+
+def _record(fault: Transient, waited: float) -> Fault:
+    """Return the record of a fault; a try whose tokens the server counted is no request of unknown cost."""
+    kind = fault.kind if fault.usage is None else "server"
+    return Fault(kind=kind, message=fault.message, status=fault.status, waited=round(waited, 3))
 
 
 def _fault(state: tenacity.RetryCallState) -> Transient:

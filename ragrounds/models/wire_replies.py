@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from ragrounds.base.http import BadReply, read_json, text_of
 from ragrounds.base.records import Reply, ToolCall, Usage
 from ragrounds.base.text import wellformed
-from ragrounds.models.reply_parts import as_json, counted_usage, read_arguments, read_calls, words
+from ragrounds.models.reply_parts import as_json, cache_writes, counted_usage, read_arguments, read_calls, words
 from ragrounds.models.wire_parts import first_number, gemini_calls, object_in, objects_in, shown_text
 
 
@@ -160,7 +162,8 @@ def messages_read(body: bytes, content_type: str) -> Reply:
     parts = [usage.get("input_tokens"), cached, usage.get("cache_creation_input_tokens") or 0]
     input_tokens = sum(part for part in parts if isinstance(part, int)) if isinstance(parts[0], int) else None
     counted = counted_usage(input_tokens, usage.get("output_tokens"), cached) if usage else (None, "")
-    return reply_parts.reply(counted, message.get("model"), message.get("stop_reason"), "\n")
+    reply = reply_parts.reply(counted, message.get("model"), message.get("stop_reason"), "\n")
+    return replace(reply, cache_writes=cache_writes(usage, reply.usage))
 
 
 def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:

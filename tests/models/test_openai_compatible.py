@@ -14,6 +14,7 @@ from ragrounds.base.request_pace import SLEEPING
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.providers import open_model
+from tests.servers.http_script import Asked, Told, answering
 from tests.servers.process import Running
 
 KEY = "sk-test-0123456789abcdefghijkl"
@@ -57,6 +58,31 @@ async def test_a_passing_fault_is_tried_again(server: Running, fault: str) -> No
     reply = await ask(server, f"fault-{fault}", faults)
     assert "After a fault" in reply.text
     assert len(faults) == len(waits) == 1
+
+
+async def test_failed_tries_that_the_server_counted_are_paid() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    choices: list[object] = [{"message": None}, {"message": {"content": "B"}}]
+
+    def answer(asked: Asked, before: int) -> Told:
+        return Told({"choices": [choices[before % len(choices)]], "usage": usage})
+
+    with answering(answer) as script:
+        opened = open_model(f'openai:m[base_url="{script.url}",tries=2]')
+        request = Request(messages=(Message("user", "question"),))
+        count_waits()
+        try:
+            reply = await opened.complete(request, [])
+            assert (reply.text, reply.usage) == ("B", Usage(200, 40))
+            assert reply.notes == ("the usage includes failed tries whose tokens the server counted: 1",)
+            choices[:] = choices[:1]
+            faults: list[Fault] = []
+            with pytest.raises(CallFailed, match="without a message") as failed:
+                await opened.complete(request, faults)
+        finally:
+            await opened.close()
+    assert (failed.value.kind, failed.value.usage) == ("malformed", Usage(200, 40))
+    assert not any(fault.unanswered for fault in faults)
 
 
 async def test_retry_after_is_obeyed(server: Running) -> None:

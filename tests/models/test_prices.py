@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply, Usage
-from ragrounds.models.prices import Price, read_prices
+from ragrounds.models.prices import Price, listed_price, read_prices
 from ragrounds.models.providers import open_model
 
 USAGE = Usage(input=1000, output=100, cached=400, reasoning=60)
@@ -84,3 +84,12 @@ def test_a_price_changes_no_identity() -> None:
     plain = open_model('openai:m[base_url="http://127.0.0.1:1/v1"]').spec
     for more in ("price_gpu_hour=1,gpus=2", "price_input=1,price_output=2"):
         assert open_model(f'openai:m[base_url="http://127.0.0.1:1/v1",{more}]').spec == plain
+
+
+def test_tokens_written_to_a_cache_have_a_price_of_their_own():
+    usage = Usage(input=2000, output=100)
+    expected = (500 * 3 + 1500 * 3.75 + 100 * 15) / 1e6
+    assert listed_price("anthropic", "claude-sonnet-4-5", usage, 1500) == pytest.approx(expected)
+    assert listed_price("anthropic", "claude-sonnet-4-5", usage) == pytest.approx((2000 * 3 + 100 * 15) / 1e6)
+    assert Price(input=3, output=15, cache_write=3.75).dollars(usage, cache_writes=1500) == pytest.approx(expected)
+    assert Price(input=3, output=15).dollars(usage, cache_writes=1500) == Price(input=3, output=15).dollars(usage)

@@ -12,7 +12,7 @@ from ragrounds.base.specs import parse
 from ragrounds.graphs.langchain_turns import turns_of
 from ragrounds.models.faults import Transient
 from ragrounds.models.langchain import messages_of, read_message
-from ragrounds.models.openai_protocol import body_of, read_reply
+from ragrounds.models.openai_protocol import body_of, message_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.models.reply_parts import without_keys
 
@@ -236,3 +236,63 @@ def test_a_completion_is_read_as_a_reply():
     usage = {"prompt_tokens": 7, "completion_tokens": 2}
     reply = read({"text": " heparin.", "finish_reason": "stop"}, usage=usage)
     assert (reply.text, reply.usage) == (" heparin.", Usage(input=7, output=2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent_back"),
+    [
+        ('{"query": "scurvy"}', {"query": "scurvy"}),
+        ('{"query": "scurvy', {"unreadable": '{"query": "scurvy'}),
+        ("{'query': 'scurvy'}", {"unreadable": "{'query': 'scurvy'}"}),
+        ('["scurvy"]', {"unreadable": '["scurvy"]'}),
+        ('{"query": "a"} and more', {"unreadable": '{"query": "a"} and more'}),
+        ("null", {"unreadable": "null"}),
+        ('{"query": "a\nb"}', {"query": "a\nb"}),
+        ('{"k": NaN}', {"k": None}),
+        ("[" * 100_000, {"unreadable": "[" * 100_000}),
+        ("", {}),
+    ],
+)
+def test_the_calls_of_the_history_have_arguments_that_servers_can_parse(arguments, sent_back):
+    turn = Message("assistant", "", calls=(ToolCall("c1", "search", arguments),))
+    (call,) = message_of(turn)["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == sent_back
+
+
+CHOICE = {"message": {"content": "A"}, "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached", "writes"),
+    [
+        ({"prompt_cache_hit_tokens": 800, "prompt_cache_miss_tokens": 200}, 800, 0),  # DeepSeek
+        ({"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 800}, 800, 0),
+        ({"cached_tokens": 300}, 300, 0),  # Moonshot
+        ({"cache_read_input_tokens": 100, "cache_creation_input_tokens": 500}, 100, 500),
+        ({"prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 500}}, 100, 500),
+        ({"prompt_tokens_details": {"cached_tokens": 600, "cache_write_tokens": 500}}, 600, 0),  # impossible
+        ({"cache_creation_input_tokens": "many"}, 0, 0),
+    ],
+)
+def test_tokens_of_a_provider_s_cache_have_a_class(usage, cached, writes):
+    reply = read(CHOICE, usage={"prompt_tokens": 1000, "completion_tokens": 100, **usage})
+    assert (reply.usage, reply.cache_writes) == (Usage(1000, 100, cached), writes)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": None}]},
+        {"choices": None},
+        {"error": {"message": "upstream cut the reply", "code": 502}},
+        {"choices": [{}]},
+    ],
+)
+def test_the_tokens_of_a_reply_that_cannot_be_used_are_kept(body):
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    with pytest.raises(Transient) as raised:
+        read_reply(json.dumps({**body, "usage": usage}).encode(), "application/json")
+    assert raised.value.usage == Usage(100, 20)
+    with pytest.raises(Transient) as raised:
+        read_reply(json.dumps(body).encode(), "application/json")
+    assert raised.value.usage is None

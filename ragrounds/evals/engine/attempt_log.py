@@ -204,7 +204,7 @@ class AttemptLog:
         error: str = "",
         request_price: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """Record a call, and add it to the sums unless it failed.
+        """Record a call, and add it to the sums unless it failed without a usage.
 
         `price` is in dollars, and so is `request_price`, the price of the request alone. `model` is the name in the
         reply. `key` is the call's key in the journal, empty for a call that a foreign graph made by itself.
@@ -233,7 +233,7 @@ class AttemptLog:
             cost_of_request = request_price() if n_unanswered or (price is None and not cached and not error) else 0.0
             self.unanswered += n_unanswered
             self.billable = known_sum([self.billable, *[cost_of_request] * n_unanswered])
-            if not error:
+            if call.is_counted:
                 self.add_cost(
                     Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, cost_of_request
                 )

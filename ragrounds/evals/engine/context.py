@@ -215,6 +215,10 @@ class AttemptContext(AttemptLog):
             """Return the price of the request alone, in dollars."""
             return _price_of(model, kind(text="", usage=request_usage(request), busy=0.0), prices)
 
+        def usage_price(usage: Usage) -> float | None:
+            """Return the price of tokens without a reply, in dollars."""
+            return _price_of(model, kind(text="", usage=usage, busy=0.0), prices)
+
         async def call_model() -> R:
             """Call the model. A response without choices is not recorded as a reply, and is requested again on
             resuming.
@@ -227,7 +231,7 @@ class AttemptContext(AttemptLog):
                 raise CallFailed("no_choices", "the provider's response has no choices")
             return response
 
-        answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price)
+        answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price, usage_price)
         reply = believed(answered, request)
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
@@ -247,6 +251,7 @@ class AttemptContext(AttemptLog):
         role: str,
         faults: list[Fault],
         request_price: Callable[[], float | None] = lambda: None,
+        usage_price: Callable[[Usage], float | None] = lambda usage: None,
     ) -> tuple[S, Callable[..., None]]:
         """Make a call once for its key, and write it to the journal before it is used. Return the answer and the
         function that ends the call in the log.
@@ -264,7 +269,8 @@ class AttemptContext(AttemptLog):
         try:
             answer, cached = await self.journal.once(entry, make, kind)
         except CallFailed as error:
-            ended(faults=error.faults or tuple(faults), error=error.message)
+            price = usage_price(error.usage) if error.usage else None
+            ended(usage=error.usage, price=price, faults=error.faults or tuple(faults), error=error.message)
             raise
         finally:
             # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for parsing.
@@ -559,7 +565,7 @@ def _price_of(server: Server[R], reply: R, prices: Mapping[str, Price]) -> float
     """Return the price of a reply in dollars, by its server's prices or else by the list; ``None`` if unknown."""
     price = server.price(reply)
     listed = prices.get(parse(server.spec).name) if prices and price is None else None
-    return listed.dollars(reply.usage, reply.busy) if listed else price
+    return listed.dollars(reply.usage, reply.busy, getattr(reply, "cache_writes", 0)) if listed else price
 
 
 _encoder = msgspec.msgpack.Encoder()

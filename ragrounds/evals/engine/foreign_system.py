@@ -27,6 +27,7 @@ from ragrounds.evals.trace.hops import NOT_HEARD, NOT_HEARD_WORDS, SYSTEMS_OWN, 
 from ragrounds.evals.trace.run_facts import OPTIONS_SEARCHED, was_heard
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
+from ragrounds.models.reply_parts import cache_writes
 from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.forms import observe_libraries
 from ragrounds.recorder.watch import installed, keep_watching
@@ -126,7 +127,8 @@ class AttemptObservation:
                 self.unseen(f"a model of class {reported.kind}")
             return
         counted, note = read_usage(usage)
-        price = None if counted is None else listed_price(reported.provider, reported.model, counted)
+        writes = cache_writes(usage, counted)
+        price = None if counted is None else listed_price(reported.provider, reported.model, counted, writes)
         self._context.last_reply = text or self._context.last_reply
         self._context.end_call(reported.call, model=model, cached=cached, usage=counted, price=price)
         if note:

@@ -237,9 +237,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
     faults: list[Fault] = []
     started_at, start = time.time(), time.perf_counter()
 
-    def record(
-        reply: Reply | None = None, cached: bool = False, call_faults: Sequence[Fault] = (), error: str = ""
-    ) -> None:
+    def record(reply: Reply, cached: bool = False, call_faults: Sequence[Fault] = (), error: str = "") -> None:
         """Append the call, with its reply or its error."""
         calls.append(
             Call(
@@ -248,12 +246,12 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
                 role="judging",
                 node=node,
                 actor=judge.spec,
-                model=reply.model[:200] if reply else "",
+                model=reply.model[:200],
                 at=round(started_at, 3),
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
-                usage=reply.usage if reply else Usage(),
-                cost_uncached=judge.price(reply) if reply else 0.0,
+                usage=reply.usage,
+                cost_uncached=0.0 if error and reply.usage == Usage() else judge.price(reply),
                 faults=tuple(call_faults),
                 error=error,
             )
@@ -262,7 +260,8 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
     try:
         reply, cached = await journal.once(entry, lambda: judge.complete(request, faults), Reply)
     except CallFailed as error:
-        record(call_faults=error.faults or faults, error=f"{error.kind}: {error.message}")
+        no_reply = Reply(text="", usage=error.usage or Usage())
+        record(no_reply, call_faults=error.faults or faults, error=f"{error.kind}: {error.message}")
         raise
     record(reply, cached, faults)
     return reply

@@ -231,7 +231,7 @@ def _figures(call: _Call) -> dict[str, float]:
     """Return the contribution of a call to the sums.
 
     `unpaid` and `uncounted` count the calls whose cost and tokens are not known. A call without a reply is only
-    counted.
+    counted, unless a server counted the tokens of its tries.
     """
     unanswered = sum(fault.kind in UNANSWERED for fault in call.faults) if call.kind == "model" else 0
     n_model_calls = call.times if call.kind == "model" else 0
@@ -241,7 +241,9 @@ def _figures(call: _Call) -> dict[str, float]:
         "unanswered": unanswered,
     }
     if call.error:
-        return figures | {"failed": n_model_calls}
+        figures["failed"] = n_model_calls
+        if call.usage is None or call.usage == Usage():
+            return figures
     if call.cached:
         figures["reused"] = n_model_calls
     if call.usage is not None:

@@ -397,7 +397,7 @@ class _BundleStore:
                     f"{location}, {name}: {getattr(attempt, name)} is stated, its calls sum to {value}"
                 )
         model_calls = [
-            call for call in calls if call.kind == "model" and not call.error and call.role not in TOKENS_APART
+            call for call in calls if call.kind == "model" and call.is_counted and call.role not in TOKENS_APART
         ]
         total = total_spent(call.spent for call in model_calls).usage
         if attempt.usage is not None and total is not None and total != attempt.usage and attempt.unrecorded == 0:

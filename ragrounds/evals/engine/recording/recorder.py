@@ -485,8 +485,10 @@ class AttemptRecorder:
         provider = actor.partition(":")[0]
         user_price = self._context.prices.get(f"{provider}:{call.model}")
         if user_price is not None:
-            return user_price.dollars(reply.usage, reply.busy)
-        return listed_price(provider, call.model, reply.usage) if call.listed and reply.usage is not None else None
+            return user_price.dollars(reply.usage, reply.busy, reply.cache_writes)
+        if not call.listed or reply.usage is None:
+            return None
+        return listed_price(provider, call.model, reply.usage, reply.cache_writes)
 
     # Calls from other threads and other loops: the client sends them itself, and they use a journal on a separate loop,
     # not on the attempt's, which the system may block while it waits for its threads.

@@ -93,6 +93,7 @@ class _ResponseUsage(Struct):
     """Part of a recorded reply, or of a search, that its price depends on in addition to tokens."""
 
     busy: float | None = None
+    cache_writes: int = 0
     used: tuple[Used, ...] | None = ()
 
 
@@ -148,11 +149,15 @@ class Repricing:
             provider, _, model = spec.name.partition(":")
             price = self._prices.get(spec.name)
             if price is not None:
-                timed = price.gpu_hour is not None
-                return price.dollars(usage, self._response_usage(call.get("key", "")).busy if timed else None)
+                response = self._response_usage(call.get("key", ""))
+                return price.dollars(usage, response.busy, response.cache_writes)
             if usage is None or provider == VLLM or "server" in spec.parameters or not model:
                 return None
-            return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
+            return (
+                0.0
+                if provider == "baseline"
+                else listed_price(provider, model, usage, self._response_usage(call.get("key", "")).cache_writes)
+            )
         model = str(spec.parameters.get("model", ""))
         if usage is None or not model.startswith("openai:"):
             return None
@@ -177,12 +182,17 @@ def _calls_in(body: Plain) -> list[Plain]:
     return list(body["calls"]) if "calls" in body else [body]
 
 
+def _token_counts(call: Plain) -> list[int]:
+    usage = call.get("usage") or {}
+    return list(usage.values())
+
+
 def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
     """Return the total cost of calls, or nothing if other calls were never recorded.
 
     That is the case if the row lacks tokens (`untold`), and the calls do not.
     """
-    replied = [call for call in calls if not call.get("error")]
+    replied = [call for call in calls if not call.get("error") or any(_token_counts(call))]
     if untold and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
     paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
