@@ -125,7 +125,9 @@ def gather_lineup(
         raise UserError(
             f"No question of {', '.join(run.id for run in runs)} is answered by all of them (epoch {epoch})."
         )
-    answers = [{question.id: answer_text(answered[question.id], question) for question in ready} for answered in attempts]
+    answers = [
+        {question.id: answer_text(answered[question.id], question) for question in ready} for answered in attempts
+    ]
     if part != "whole":
         answers = [{id: _MARKER.split(text)[-1].strip() for id, text in texts.items()} for texts in answers]
     systems = []

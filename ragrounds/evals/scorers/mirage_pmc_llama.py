@@ -33,8 +33,8 @@ MIRAGE_PMC_LLAMA = ChoiceScorer(
     name="mirage-pmc-llama",
     accuracy=True,
     summary="as published for PMC-LLaMA's completions: an answer that cannot be read counts as A",
-    method="the patterns that MIRAGE published for PMC-LLaMA, on the raw reply (an answer that cannot be read counts as "
-    "option A)",
+    method="the patterns that MIRAGE published for PMC-LLaMA, on the raw reply (an answer that cannot be read counts "
+    "as option A)",
     read=read_completion,
     otherwise="A",
     on_request=True,
