@@ -75,7 +75,7 @@ def reply(body: dict[str, object], thought_size: int = 0) -> dict[str, object]:
         text = "I cannot say which of these it is."  # now and then a reply that holds no answer
     text = reasoning(str(messages), thought_size) + text
     size = len(text) // 4 + 1
-    usage = {"prompt_tokens": made.asked_tokens, "completion_tokens": size, "total_tokens": made.asked_tokens + size}
+    usage = {"prompt_tokens": made.prompt_tokens, "completion_tokens": size, "total_tokens": made.prompt_tokens + size}
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {"id": "made", "object": "chat.completion", "model": model, "choices": [choice], "usage": usage}

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.analyses.analysis import AnalysisOptions  # noqa: E402
-from ragrounds.extensions.routing.analyses.routing import Routing, routed  # noqa: E402
+from ragrounds.extensions.routing.analyses.routing import Routing, RoutingData, routed  # noqa: E402
 from ragrounds.extensions.routing.policies import Outcomes  # noqa: E402
 
 PAGE = ROOT / "perf" / "routing.md"
@@ -53,7 +53,8 @@ def made(seed: int, skilled: bool) -> Routing:
     )
     questions = [Question(id=name, benchmark="b", text=name, options={"A": "a", "B": "b"}) for name in names]
     agents = [f"agent {place}" for place in range(chances.shape[1])]
-    return routed(outcomes, questions, agents, AnalysisOptions(scorer="robust", seed=seed), "cost_uncached")
+    data = RoutingData(outcomes=outcomes, arms=tuple(agents), questions=questions, measure="cost_uncached")
+    return routed(data, AnalysisOptions(scorer="robust", seed=seed))
 
 
 def repetition(task: tuple[int, bool]) -> tuple[bool, bool, bool, float, float, float]:

@@ -217,7 +217,7 @@ def test_in_a_report(store: Store, compared: Comparison) -> None:
 
 def test_in_a_leaderboard(store: Store) -> None:
     (ranking,) = rank(store, store.runs()).rankings
-    board = Board(title="t", made=0.0, mode="none", rankings=(
+    board = Board(title="t", published_at=0.0, mode="none", rankings=(
         BoardRanking(ranking=ranking, page="a.html", attempts={}, free=frozenset()),), studies=())  # fmt: skip
     (sheet,) = sheets("".join(index_page(board)))
     named = [re.split(r",| ", head)[0] for head in sheet.heads]

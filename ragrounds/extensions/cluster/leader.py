@@ -231,6 +231,7 @@ class Leader:
         def stop(error: StopRun) -> None:
             """End the run on the event loop."""
             if self._leading and task is not None:
+                # First of all, because errors of the workers that lost the server would hide it.
                 self._ends.insert(0, error)
                 task.cancel()
 

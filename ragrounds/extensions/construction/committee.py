@@ -54,11 +54,6 @@ class Committee:
         """Version of the one corpus that all members search."""
         return next(iter(self._members.values())).corpus
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the members, as passages have them."""
-        return tuple(self._members)
-
     def document(self, id: str) -> list[Passage]:
         """Return the passages of a document, from the first member that has them."""
         return passages_of(id, self._members.values())

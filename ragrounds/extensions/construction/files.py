@@ -151,7 +151,7 @@ def _write(path: Path, lines: Lines) -> str:
             for line in lines:
                 digest.update(line)
                 file.write(line)
-        Path(name).chmod(0o644)
+        Path(name).chmod(0o644)  # a temporary file can be read by its owner alone
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -241,5 +241,6 @@ def holds_verbatim(part: str, text: str) -> bool:
     folded_part, folded_whole = folded(part), folded(text)
     if not folded_part:
         return False
+    # Words of a language that is written without blanks have no boundaries that could be compared.
     spaced = all(character.isascii() for character in folded_part)
     return f" {folded_part} " in f" {folded_whole} " if spaced else folded_part in folded_whole

@@ -270,6 +270,7 @@ def _flatten(value: Any, path: str, into: dict[str, Any]) -> None:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             fields = item if isinstance(item, dict) else {}
+            # A row is named by what it is about, so that its figures keep their paths if rows are added or sorted.
             name = "/".join(str(fields[key]) for key in ("scorer", "run", "first", "second", "metric") if key in fields)
             _flatten(item, f"{path}.{name or index}", into)
     else:

@@ -153,23 +153,23 @@ def derive(
 ) -> None:
     """Derive a comparison and its statement from records, and store both in `derivation`."""
     lines = iter(records)
-    runs, questions, judge_lines, first_attempt = (
-        list[RunLine](),
-        list[QuestionLine](),
-        list[JudgeLine](),
-        list[AttemptLine](),
-    )
+    runs, questions, judge_lines = list[RunLine](), list[QuestionLine](), list[JudgeLine]()
+    first_attempt: list[AttemptLine] = []
     for _, line in lines:
-        if isinstance(line, AttemptLine):
-            first_attempt.append(line)
-            break
-        lines_of_kind: list[Any] = (
-            runs if isinstance(line, RunLine) else questions if isinstance(line, QuestionLine) else judge_lines
-        )
-        lines_of_kind.append(line)
-    check_runs([run_line.run for run_line in runs], questions)
+        match line:
+            case AttemptLine():
+                first_attempt.append(line)
+                break
+            case RunLine():
+                runs.append(line)
+            case QuestionLine():
+                questions.append(line)
+            case JudgeLine():
+                judge_lines.append(line)
+    all_runs = [run_line.run for run_line in runs]
+    check_runs(all_runs, questions)
     with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder, Store(Path(folder)) as store:
-        work = _BundleStore(store, [run_line.run for run_line in runs], basis, derivation)
+        work = _BundleStore(store, all_runs, basis, derivation)
         work.questions(questions, texts, benchmark)
         work.open(runs, judge_lines)
         last_began, batch = 0.0, dict[str, list[tuple[Attempt, list[Score]]]]()
@@ -182,9 +182,8 @@ def derive(
                 work.write(batch)
                 report("attempts derived", derivation.attempts)
         work.write(batch)
-        derivation.runs = [run_line.run.id for run_line in runs]
+        derivation.runs = [run.id for run in all_runs]
         names = {run_line.run.id: run_line.name for run_line in runs if run_line.name}
-        all_runs = [run_line.run for run_line in runs]
         try:
             derivation.comparison = compare(store, all_runs, seed=basis.seed, names=names, shared_scorers=True)
         except UserError as error:
@@ -251,10 +250,8 @@ class _BundleStore:
             self._outcome.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
             return
         stated_version = next(iter(self._runs.values())).questions
-        if (
-            content_version([question for question, _ in complete], {question.id: gold for question, gold in complete})
-            != stated_version
-        ):
+        golds = {question.id: gold for question, gold in complete}
+        if content_version([question for question, _ in complete], golds) != stated_version:
             self._outcome.differs(
                 f"questions: the runs are of the set {stated_version[:16]}…, and these are another set"
             )
@@ -309,8 +306,7 @@ class _BundleStore:
         names = {score.scorer for score in line.scores}
         for name in self._scorers_by_run.setdefault(run.id, set()) - names:
             self._check_missing_score(name, attempt, question, location)
-        for name in names - self._scorers_by_run[run.id]:
-            self._scorers_by_run[run.id].add(name)
+        self._scorers_by_run[run.id] |= names
         return run.id, attempt, scores
 
     def _check_missing_score(self, name: str, attempt: Attempt, question: Question, location: str) -> None:
@@ -354,17 +350,15 @@ class _BundleStore:
             self._lacks_score(stated.scorer, "judged scores whose questions are withheld: --benchmark FILE")
         elif not isinstance(method, LabelMethod) or len(judges) > 1 or "[" in stated.scorer:
             self._lacks_score(stated.scorer, f"scores by {stated.scorer}: of a panel, or by more than replies")
-        elif stated.value is not None or not judges:
-            judgement = (
-                self._recorded_judge(method, judges[0]).judge(attempt, question, self._golds[question.id])
-                if judges
-                else None
-            )
+        elif not judges:
+            self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of a judge is to this answer")
+        elif stated.value is not None:
+            recorded_judge = self._recorded_judge(method, judges[0])
+            judgement = recorded_judge.judge(attempt, question, self._golds[question.id])
             if judgement is not None:
                 matching = (score for score in judgement.scores if score.scorer == stated.scorer)
                 return next((replace(score, code=stated.code) for score in matching), None)
-            judge = judges[0] if judges else "a judge"
-            self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of {judge} is to this answer")
+            self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of {judges[0]} is to this answer")
         return None
 
     def _recorded_judge(self, method: LabelMethod, name: str) -> RecordedJudge:
@@ -428,16 +422,14 @@ class _BundleStore:
     def conclude(self) -> None:
         """Note the scorers whose scores were made by another version of their code or prompt."""
         for name, codes in self.codes.items():
-            if codes - {""} - _current_codes(name):
+            scorer, current_codes = described(name), {""}
+            if isinstance(scorer, JudgedScorer):
+                method = find_method(scorer.judging)
+                current_codes |= {judge_code(method), judge_code(method, panel=True)}
+            elif scorer.computes:
+                current_codes.add(scorer_code(scorer))
+            if codes - current_codes:
                 self._outcome.notes.append(f"The scores by {name} were made by another version of its code or prompt.")
-
-
-def _current_codes(name: str) -> set[str]:
-    scorer = described(name)
-    if isinstance(scorer, JudgedScorer):
-        method = find_method(scorer.judging)
-        return {judge_code(method), judge_code(method, panel=True)}
-    return {scorer_code(scorer)} if scorer.computes else set()
 
 
 @cache
@@ -448,6 +440,7 @@ def price_list() -> str:
 
 def _close(first: Any, second: Any) -> bool:
     if isinstance(first, int | float) and isinstance(second, int | float):
+        # Sums depend on the order of their terms in the last digits.
         return math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
     return bool(first == second)
 

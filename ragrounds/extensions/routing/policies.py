@@ -87,6 +87,7 @@ def oracle(outcomes: Outcomes) -> Routed:
     rows = np.arange(len(scores))
     values, costs, choices = np.zeros(len(scores)), np.zeros(len(scores)), []
     for epoch in range(epochs):
+        # The other epochs pick the agent, this one scores it.
         agents = _best(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
         values += scores[rows, agents, epoch] / epochs
         costs += outcomes.costs[rows, agents] / epochs
@@ -100,11 +101,12 @@ def mixture_weights(accuracies: Floats, costs: Floats, budget: float) -> Floats:
     for first in range(len(costs)):
         for second in range(len(costs)):
             low, high = costs[first], costs[second]
-            if low > budget * (1 + 1e-9) or (first == second) == (low < high):
+            # One agent alone, or two of which the second costs more; the first must fit the budget, but for rounding.
+            if low > budget * (1 + 1e-9) or (first != second and low >= high):
                 continue
             share = 0.0 if first == second else min(1.0, (budget - low) / (high - low))
             value = (1 - share) * accuracies[first] + share * accuracies[second]
-            if value > best + 1e-12:
+            if value > best + 1e-12:  # of mixtures that are equal but for rounding, the first
                 best, weights = value, np.zeros(len(costs))
                 weights[first] += 1 - share
                 weights[second] += share
@@ -249,6 +251,7 @@ def learned(outcomes: Outcomes) -> LinearModel:
 
 
 def _ridge(features: Floats, right: Floats) -> Any:
+    # Scaled by the number of questions, so that a penalty weighs the same whatever their number.
     return _sklearn("linear_model").RidgeCV(len(right) * _SHRINKAGE, alpha_per_target=True).fit(features, right)
 
 

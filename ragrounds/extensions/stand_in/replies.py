@@ -395,7 +395,7 @@ def _long(turns: Turns, model: str, demands: str) -> str:
     )
     answer = " ".join([*selected, closing])
     if "Answer:" in demands:
-        return f"The stand-in compared words with the question.\nAnswer:\n{answer}"
+        return f"The stand-in goes by the words of the question.\nAnswer:\n{answer}"
     return answer
 
 

@@ -27,7 +27,7 @@ from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall,
 from ragrounds.extensions.studies.cells import carry_out, groups, stored_result
 from ragrounds.extensions.studies.cells_without_runs import LABELS, CellResults, measure_of, rate
 from ragrounds.extensions.studies.imported_cells import Imported, recorded_rows
-from ragrounds.extensions.studies.missing_requirements import lacking
+from ragrounds.extensions.studies.missing_requirements import find_missing_requirements
 from ragrounds.extensions.studies.paper_table import CellPosition, CellResult, StudyFinding, StudyTable, study_table
 from ragrounds.extensions.studies.projection import confirm_projection
 from ragrounds.extensions.studies.state import StudyState, kept_studies, read_state
@@ -210,7 +210,7 @@ class _OpenStudy:
     def missing_requirements(self, cell: StudyCell) -> str:
         """Return the missing requirements of a cell; equal cells are checked once."""
         if cell.key not in self._missing_by_key:
-            self._missing_by_key[cell.key] = lacking(cell, self.settings)
+            self._missing_by_key[cell.key] = find_missing_requirements(cell, self.settings)
         return self._missing_by_key[cell.key]
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
 from ragrounds.tools.index.collection import open_named
 
 
-def lacking(cell: StudyCell, settings: Settings) -> str:
+def find_missing_requirements(cell: StudyCell, settings: Settings) -> str:
     """Return the missing requirements of a cell, a line each with how to get it; empty if none was detected."""
     messages = []
     for check in (_check_benchmark, _check_agent, _check_corpus, _check_model):

@@ -38,10 +38,8 @@ def confirm_projection(cells: Sequence[StudyCell], call: StudyCall) -> None:
         elif (projection := _pilot(group, call)) is not None:
             projections.append(projection)
     costs = [projection.cost for projection in projections if projection.cost is not None]
-    seconds, cost = (
-        math.fsum(projection.seconds.value for projection in projections),
-        math.fsum(projection.value for projection in costs),
-    )
+    seconds = math.fsum(projection.seconds.value for projection in projections)
+    cost = math.fsum(projection.value for projection in costs)
     highest_cost = math.fsum(projection.value if projection.high is None else projection.high for projection in costs)
     if projections:
         without = f", without {unpriced_cells:,} cells whose models have no known price" if unpriced_cells else ""

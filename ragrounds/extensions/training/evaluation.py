@@ -236,6 +236,7 @@ def measure_speed(
             if turn:
                 rates[name].append(len(queries) / (time.perf_counter() - began))
     first = rates[names[0]]
+    # Ratios are taken within a round, because load on the machine changes from round to round.
     return {
         name: EncodingSpeed(
             single=round(statistics.median(speeds), 1),

@@ -144,7 +144,7 @@ def train(
         examples=steps * batch * stage.accumulate,
         seconds=round(seconds, 3),
         processor=round(processed, 3),
-        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,  # Linux reports KiB
         losses=[round(float(np.mean(part)), 5) for part in np.array_split(losses, min(10, len(losses)))],
     )
 

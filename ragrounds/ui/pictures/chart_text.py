@@ -177,11 +177,8 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
         )
     key = dict[str, str]()
     for point in points:
-        name, line, half = (
-            safe(point.mark.group) or point.name,
-            int(point.spot[1]) // 2,
-            level(point.mark.value or 0.0) % 1 >= 0.5,
-        )
+        name, line = safe(point.mark.group) or point.name, int(point.spot[1]) // 2
+        half = level(point.mark.value or 0.0) % 1 >= 0.5
         if point.box:
             _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, _style(point))
         elif name:

@@ -59,10 +59,9 @@ def named_points(
         frame: box that contains all names.
     """
     valued = [(mark, mark.x, mark.value) for mark in picture.marks if mark.x is not None and mark.value is not None]
-    points, names = (
-        [locate(*mark_values) for mark_values in valued],
-        [fit(mark.name) if mark.is_labelled and not mark.group else "" for mark, *_ in valued],
-    )
+    points = [locate(*mark_values) for mark_values in valued]
+    # The points of a group are named by the legend.
+    names = [fit(mark.name) if mark.is_labelled and not mark.group else "" for mark, *_ in valued]
     bars = [
         [
             (locate(mark, *least), locate(mark, *greatest))
@@ -121,16 +120,13 @@ def _place_boxes(
     for index, (point, width) in enumerate(zip(points, widths, strict=True)):
         candidates = []
         for rank, box in enumerate(_boxes_around(point, width, high, gap) if width else ()):
-            own_distance, other_distances = (
-                distance(box, point),
-                [distance(box, other) for other in points if other != point],
-            )
+            own_distance = distance(box, point)
+            other_distances = [distance(box, other) for other in points if other != point]
             inside = frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
             if inside and own_distance <= min(other_distances, default=own_distance):
-                near, over = (
-                    sum(other < 2 * own_distance for other in other_distances),
-                    sum(overlap(box, line) for line in lines),
-                )
+                near = sum(other < 2 * own_distance for other in other_distances)
+                over = sum(overlap(box, line) for line in lines)
+                # A line through a name is worse than another point near it, and both are worse than a farther place.
                 candidates.append((own_distance / gap[0] + 0.1 * rank + near + 2 * over, box))
         free[index] = [box for _, box in sorted(candidates)]
     while free := {index: boxes for index, boxes in free.items() if boxes}:
@@ -147,16 +143,10 @@ def _boxes_around(point: Spot, width: float, high: float, gap: Spot) -> Iterator
     further.
     """
     x, y = point
-    next_to, shifted = (
-        [x + gap[0], x - gap[0] - width],
-        [x - share * (width - 1) for share in (0.0, 0.5, 1.0, 0.25, 0.75, 0.12, 0.88)],
-    )
-    for lefts, top in (
-        (next_to, y - high / 2),
-        *(
-            ([*next_to, *shifted], top)
-            for down in (gap[1], gap[1] + high, gap[1] + 2 * high)
-            for top in (y - down - high, y + down)
-        ),
-    ):
+    next_to = [x + gap[0], x - gap[0] - width]
+    shifted = [x - share * (width - 1) for share in (0.0, 0.5, 1.0, 0.25, 0.75, 0.12, 0.88)]
+    rows = [(next_to, y - high / 2)]
+    for down in (gap[1], gap[1] + high, gap[1] + 2 * high):
+        rows += [([*next_to, *shifted], y - down - high), ([*next_to, *shifted], y + down)]
+    for lefts, top in rows:
         yield from ((math.floor(left), top, math.floor(left) + width, top + high) for left in lefts)

@@ -123,8 +123,7 @@ class QdrantEngine(ExternalEngine):
                 listed = ", ".join(safe(name, 60) or "one without a name" for name in vectors_by_name) or "none"
                 raise UserError(
                     f"Qdrant's collection {self.collection_name!r} has no vectors {self._using!r}: name them as "
-                    "vector=…. Its "
-                    f"vectors: {listed}."
+                    f"vector=…. Its vectors: {listed}."
                 )
         distance = str(vector_parameters.distance.value) if vector_parameters is not None else "Cosine"
         if distance not in _METRICS:

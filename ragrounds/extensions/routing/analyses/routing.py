@@ -105,7 +105,7 @@ class Routing(Struct, frozen=True, kw_only=True):
         return [policy for policy in (self.router, self.cascade) if (policy.gain.low or 0.0) > 0]
 
 
-class _RoutingData(Struct, frozen=True, kw_only=True):
+class RoutingData(Struct, frozen=True, kw_only=True):
     """Recorded outcomes of the questions that all runs have scored."""
 
     outcomes: Outcomes
@@ -113,12 +113,12 @@ class _RoutingData(Struct, frozen=True, kw_only=True):
     """Runs of single agents."""
     questions: list[Question]
     measure: CostMeasure | None
-    without: int
-    self_routed: Mapping[str, Routed]
+    without: int = 0
+    self_routed: Mapping[str, Routed] = {}
     """Outcome of each run whose system routes by itself."""
 
 
-def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _RoutingData:
+def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> RoutingData:
     check_share("routing", options.scorer)
     if len(runs) < 2:
         raise UserError("Routing needs two runs or more of the same questions; one was given.")
@@ -165,7 +165,7 @@ def _outcomes(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> _R
         clusters=tuple(cluster_of(question) for question in scored_questions),
         strata=tuple(question.benchmark for question in scored_questions),
     )
-    return _RoutingData(
+    return RoutingData(
         outcomes=outcomes,
         arms=tuple(arm.run.id for arm in arms),
         questions=scored_questions,
@@ -303,13 +303,16 @@ def _attempt_features(
     return table
 
 
-def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Routing:
+def routed(routing_data: RoutingData, options: AnalysisOptions) -> Routing:
     """Compute the outcomes of every policy, of the single agents and of systems that route by themselves.
 
+    Args:
+        routing_data: recorded outcomes.
+        options: the scorer, and the seed of folds and intervals.
+
     Raises:
-        UserError: runs that cannot be routed between; scikit-learn is not installed.
+        UserError: scikit-learn is not installed.
     """
-    routing_data = _outcomes(store, runs, options)
     outcomes, questions, names = routing_data.outcomes, routing_data.questions, routing_data.arms
     scorer, epochs = described(options.scorer), outcomes.scores.shape[2]
     figures = [
@@ -453,7 +456,7 @@ ROUTING: Analysis[Routing] = Analysis(
     name="routing",
     summary="what routing each question to one of the agents gains over the best of them",
     needs="two runs or more of the same 10 questions or more, with scores and costs; scikit-learn",
-    measure=_measure,
+    measure=lambda store, runs, options: routed(_outcomes(store, runs, options), options),
     table=_table,
     picture=_picture,
     save=saved,
