@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -37,7 +38,6 @@ from ragrounds.evals.store.ledger import Ledger, ledger
 from ragrounds.evals.store.reads import RunDifference, reads_of, run_differences
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.run_facts import attempt_totals
 from ragrounds.evals.trace.traces import Trace, trace
 from ragrounds.ui.tables.notebook import html_of, text_of
 from ragrounds.ui.tables.run_tables import print_run, runs_table
@@ -233,7 +233,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
 
 
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
-    statuses = attempt_totals(store, run).statuses
+    statuses = Counter(store.done(run).values())
     return LoadedRun(settings=settings, run=run, statuses=statuses, name=names.get(run.id, ""))
 
 

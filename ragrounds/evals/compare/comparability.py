@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
-from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import AttemptKey, Store
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
@@ -157,11 +155,7 @@ def comparison_basis(
 
 def scorers_with_figures(store: Store, run: Run) -> list[str]:
     """Return the scorers that have something to show for a run: a value, or the failures of a judge."""
-    table = schema.scores
-    query = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
-    with store.engine.connect() as connection:
-        counts = connection.execute(query.group_by(table.c.scorer)).all()
-    return [name for name, values in counts if values or described(name).needs_judge]
+    return [name for name, values in store.score_counts(run).items() if values or described(name).needs_judge]
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
