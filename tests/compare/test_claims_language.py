@@ -12,8 +12,9 @@ from ragrounds.base.records import Run
 from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.claims.claims import Condition, Term, all_hold, decide, parse_claim, resolved
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.frontier import CLAIMED_COSTS
 from ragrounds.evals.store.run_names import run_among
-from ragrounds.evals.trace.filter_fields import MEASURES
+from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES, FIELDS, MEASURES
 from tests.compare.making import add_run, questions
 
 
@@ -93,6 +94,7 @@ def test_relations_and_levels():
     assert [(condition.level, condition.apart) for condition in both.conditions] == [
         (0.9, False), (0.95, True), (None, False),
     ]  # fmt: skip
+    assert parse_claim("accuracy(a) > 0 @ 90% AND Separated(a, b) And cost(a) < 1").conditions == both.conditions
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,12 @@ def test_unknown_measures_and_claims_without_a_run():
 def test_every_measure_is_read():
     for measure in MEASURES:
         assert one(f"{measure}(a) > 0").terms == (Term(1.0, measure, "a"),)
+
+
+def test_a_measure_is_a_field_of_the_filter_and_either_bounded_or_a_cost():
+    assert set(MEASURES.values()) <= set(FIELDS)
+    assert set(BOUNDED_MEASURES).isdisjoint(CLAIMED_COSTS)
+    assert set(MEASURES) == {*BOUNDED_MEASURES, *CLAIMED_COSTS}
 
 
 RUNS = [run("rag[k=1]", "rag-1"), run("rag[k=8]", "rag-8"), run("direct", "direct-5"), run("direct-5", "other-7")]

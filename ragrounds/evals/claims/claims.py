@@ -314,10 +314,10 @@ class LiveClaim:
             claim_as_written: claim as the user wrote it, to be shown; by default `claim`.
         """
         self._claim = claim
-        written_conditions = (claim_as_written or claim).conditions
+        shown_sums = map(claimed_sum, (claim_as_written or claim).conditions)
         self._conditions = [
-            _LiveCondition(condition, claim.text, claimed_sum(written))
-            for condition, written in zip(claim.conditions, written_conditions, strict=True)
+            _LiveCondition(condition, claim.text, shown_sum)
+            for condition, shown_sum in zip(claim.conditions, shown_sums, strict=True)
         ]
         self._questions = 0
 

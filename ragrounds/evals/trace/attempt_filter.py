@@ -25,9 +25,9 @@ from ragrounds.evals.trace.filter_fields import (
     ALIASES,
     BY_NAME,
     GOLD_PHRASES,
+    HOW_WRITTEN,
     TEXTS,
     FilterField,
-    how_written,
     read_figure,
 )
 
@@ -311,7 +311,7 @@ class _Parser(TokenReader):
             return NumberTest(field.name, comparison, None)
         figure = read_figure(text, field.unit)
         if figure is None:
-            expected = f"expected {how_written(field.unit)}, as in {field.example}"
+            expected = f"expected {HOW_WRITTEN[field.unit]}, as in {field.example}"
             raise _error(value, f"{field.name}{sign.text}{text}: {expected}.")
         return NumberTest(field.name, comparison, figure)
 

@@ -158,13 +158,14 @@ _SIZES: dict[Unit, dict[str, float]] = {
     "share": {"": 1, "%": 0.01},
 }
 _FIGURE = re.compile(r"(\$?)(-?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z%$]*)", re.ASCII)
-_WRITTEN: dict[Unit, str] = {
+HOW_WRITTEN: dict[Unit, str] = {
     "": "a number such as 3",
     "dollars": "dollars such as 0.01",
     "seconds": "a time such as 500ms, 10s or 2min",
     "tokens": "a number such as 4000 or 4k",
     "share": "a score such as 0.5 or 50%",
 }
+"""How a figure of each unit is typed."""
 
 
 def read_figure(text: str, unit: Unit) -> float | None:
@@ -175,8 +176,3 @@ def read_figure(text: str, unit: Unit) -> float | None:
     prefix, number, suffix = match.groups()
     size = _SIZES[unit].get(prefix or suffix)
     return None if size is None or (prefix and suffix) else float(number) * size
-
-
-def how_written(unit: Unit) -> str:
-    """Describe how a figure of this unit is typed."""
-    return _WRITTEN[unit]

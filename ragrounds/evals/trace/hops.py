@@ -126,8 +126,11 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
         corpus = call.searched.corpus if call.searched else ""
         # A system reported the search at its end: outside every node, and after every model call.
-        models_follow = any(later_call.call.kind == "model" for later_call in calls[index + 1 :])
-        untimed = corpus == SYSTEMS_OWN and not call.call.node and not models_follow
+        untimed = (
+            corpus == SYSTEMS_OWN
+            and not call.call.node
+            and not any(later_call.call.kind == "model" for later_call in calls[index + 1 :])
+        )
         later_prompts = [(prompt_index, prompt) for prompt_index, prompt in prompts if untimed or prompt_index > index]
         unknown = untimed or corpus == PROVIDERS_OWN or (replied and not prompts)
         passages: list[FoundPassage] = []

@@ -149,10 +149,8 @@ class RowNames:
         if (column := columns.get(field)) is not None:
             statement = sa.select(column, sa.func.count()).where(column.table.c.run.in_(self.numbers)).group_by(column)
         elif field == "question" and self.runs:
-            statement = sa.select(_Q.c.question_id, sa.literal(len(self.runs))).where(
-                _Q.c.set == self.runs[0].questions
-            )
-            statement = statement.order_by(_Q.c.position).limit(_SHOWN)
+            statement = sa.select(_Q.c.question_id, sa.literal(len(self.runs))).order_by(_Q.c.position).limit(_SHOWN)
+            statement = statement.where(_Q.c.set == self.runs[0].questions)
         if statement is not None:
             with autocommit(self.store.engine) as connection:
                 for name, count in connection.execute(statement):

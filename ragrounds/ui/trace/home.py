@@ -70,7 +70,7 @@ class RunGroup(Struct):
         return tables[0][0] if tables else None
 
     def line(self, run: Run) -> RunFigures | None:
-        """Return the figures of a run under the headline scorer; ``None`` if there are none."""
+        """Return the figures of a run under the headline scorer; ``None`` if it has none."""
         return next((line for line in self.table.lines if line.run == run.id), None) if self.table else None
 
 

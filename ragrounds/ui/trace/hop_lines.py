@@ -53,10 +53,12 @@ class HopLine(Struct, frozen=True, kw_only=True):
 def hop_line(read: HopsOfAttempt) -> HopLine:
     """Return the line of an attempt that was read. It keeps no passage and no prompt."""
     summary = read.summary
-    # Of an answer in words the text is shown: the prediction is then a judge's verdict.
-    in_words = read.attempt is not None and not summary.question.options
-    answer = answer_text(read.attempt, summary.question).strip() if read.attempt and in_words else summary.prediction
-    answer = (answer if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
+    answer = summary.prediction
+    if read.attempt is not None and not summary.question.options:
+        # The prediction of an answer in words is a judge's verdict.
+        answer = answer_text(read.attempt, summary.question).strip()
+    if summary.outcome != "answered" or not answer:
+        answer = summary.outcome.replace("_", " ")
     if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
         answer = f"{summary.prediction[: _SHOWN_ANSWER - len(_UNREAD)]}{_UNREAD}"
     return HopLine(
