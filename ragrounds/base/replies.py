@@ -25,23 +25,28 @@ _TAG = (
     r"scratchpad|chain[_-]of[_-]thought|cot|inner[_-]monologue)"
 )
 _THOUGHT_MARKS = re.compile(
-    rf"(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
+    rf"(?=[<\[&◁])(?:(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
     r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
     r"|<\|channel>thought\b"  # Gemma
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>"
-    r"|\A\s{0,9}(?-i:analysis(?=[A-Z])))"  # Harmony's channels, also without special tokens
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>)"
     rf"|(?:<|&lt;)/{_TAG}\s?(?:>|&gt;)"
     r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
-    r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>|(?-i:assistantfinal(?=\S))",
+    r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>)",
     re.IGNORECASE,
 )
 """Marks at the beginning (group ``begin``) and at the end of a thought."""
+_BARE_CHANNELS = (
+    (re.compile(r"\A\s{0,9}analysis(?=[A-Z])"), "<think>"),
+    (re.compile(r"assistantfinal(?=\S)"), "</think>"),
+)
+"""gpt-oss' channels without their special tokens, and marks for them."""
 _TURN = (
     r"<\|(?:im_start|im_end|eot_id|eom_id|end_of_text|begin_of_text|endoftext|end|return|call|start|"
     r"start_header_id|end_header_id|user|assistant|system|eot|(?:start|end)_of_turn_token|(?:start|end)_response)\|>"
     r"|<(?:start|end)_of_turn>|<[|｜](?:User|Assistant|(?:begin|end)▁of▁sentence)[|｜]>|<(?:eos|bos)>|\[/?INST\]"
 )
 _LEADING = re.compile(rf"(?:\s|<s>|{_TURN}|(?<=>)(?:assistant|model)\b){{1,40}}", re.IGNORECASE)
+_ENDS = re.compile(rf"{_TURN}|</s>", re.IGNORECASE)
 _LATER_TURN = re.compile(
     rf"{_TURN}|</s>(?=\s|<|\[INST|\Z)"
     r"|\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:User|Human)\*{0,2}[ \t]?[:：]"
@@ -116,10 +121,10 @@ def read_reply(text: str, question: str = "") -> ReadReply:
     start = leading.end() if leading and not blank(leading[0]) else 0
     turn = next((match for match in _LATER_TURN.finditer(text, start) if not blank(text[start : match.start()])), None)
     stop = turn.start() if turn else len(text)
-    if not blank(re.sub(rf"{_TURN}|</s>", "", text[stop:], flags=re.IGNORECASE)):
+    if turn and not blank(_ENDS.sub("", text[stop:])):
         omissions.append(Omission("later turn", text[stop:]))
-    asked = words(question)[:_REPEATED]
     for match in _FURTHER_QUESTION.finditer(text, start, stop):
+        asked = words(question)[:_REPEATED]
         repeats = bool(asked) and words(match[1])[:_REPEATED] == asked
         if not repeats and not blank(text[start : match.start()]):
             omissions.append(Omission("further question", text[match.start() : stop]))
@@ -141,6 +146,8 @@ def split_thoughts(text: str) -> tuple[str, list[Omission]]:
         if thought and isinstance(message.get("content"), str):
             omissions.append(Omission("thought", thought))
             text = message["content"]
+    for channel, mark_text in _BARE_CHANNELS:
+        text = channel.sub(mark_text, text)
     parts, start, begin, first = list[str](), 0, -1, 0
     for mark in _THOUGHT_MARKS.finditer(text):
         if begin < 0:

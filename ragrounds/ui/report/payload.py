@@ -190,6 +190,7 @@ def _attempt(
     passages: dict[tuple[str, str], list[object]],
 ) -> dict[str, object]:
     question, attempt, gold = trace.question, trace.attempt, trace.gold
+    not_read = read_reply(attempt.text, question.text).remark
     cause = (
         cause_of(attempt, calls, question, gold, trace.scores, score.scorer if score else "", hops) if calls else None
     )
@@ -205,7 +206,7 @@ def _attempt(
         "status": attempt.status,
         "reason": texts(attempt.reason),
         "text_of": texts(attempt.text),
-        "not_read": read_reply(attempt.text, question.text).remark,
+        **({"not_read": not_read} if not_read else {}),
         "made": made_words(attempt),
         "usage": _usage(attempt.usage),
         "cost_paid": attempt.cost_paid,
