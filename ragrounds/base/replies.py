@@ -124,8 +124,8 @@ def read_reply(text: str, question: str = "") -> ReadReply:
     if turn and not blank(_ENDS.sub("", text[stop:])):
         omissions.append(Omission("later turn", text[stop:]))
     for match in _FURTHER_QUESTION.finditer(text, start, stop):
-        asked = words(question)[:_REPEATED]
-        repeats = bool(asked) and words(match[1])[:_REPEATED] == asked
+        first_words = words(question)[:_REPEATED]
+        repeats = bool(first_words) and words(match[1])[:_REPEATED] == first_words
         if not repeats and not blank(text[start : match.start()]):
             omissions.append(Omission("further question", text[match.start() : stop]))
             stop = match.start()

@@ -47,9 +47,9 @@ def by_beginning(candidate: str, question: Question) -> str:
     """Return the label of the option whose text a brief answer begins with; empty if it names a further option."""
     stated = folded(candidate)
     options = {label: folded(text) for label, text in question.options.items()}
-    begun = [label for label, text in options.items() if len(text) >= _SHORTEST and stated.startswith(f"{text} ")]
-    longest = max(begun, key=lambda label: len(options[label]), default="")
+    candidates = [label for label, text in options.items() if len(text) >= _SHORTEST and stated.startswith(f"{text} ")]
+    longest = max(candidates, key=lambda label: len(options[label]), default="")
     if not longest or not _MORE.fullmatch(stated, len(options[longest])):
         return ""
-    others = (text for label, text in options.items() if label not in begun and len(text) >= _SHORTEST)
-    return "" if any(text in stated for text in others) else longest
+    other_texts = (text for label, text in options.items() if label not in candidates and len(text) >= _SHORTEST)
+    return "" if any(text in stated for text in other_texts) else longest

@@ -171,7 +171,7 @@ def _written_fields(reply: str) -> list[str]:
 
 
 def _last_marked(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return the text in the last box or boxes, or in the last tag; an empty list if there is none."""
+    """Return the text in the last box or boxes, or in the last tag. The list is empty without a match."""
     matches = deque(pattern.finditer(text), maxlen=2)
     stated = [next((group for group in match.groups() if group is not None), "").strip() for match in matches]
     if pattern is _BOX and len(matches) > 1 and _TOGETHER.fullmatch(text, matches[0].end(), matches[1].start()):
