@@ -90,6 +90,8 @@ def _answers(store: Store, run: Run) -> Iterator[_Answer]:
         question = question_by_id[attempt.question_id]
         plain = attempt.text.strip()
         label = attempt.choice or (plain if len(plain) == 1 and plain.isalpha() else "")
+        if label not in question.options and label.upper() in question.options:
+            label = label.upper()
         yield _Answer(question, golds[question.id], attempt.epoch, attempt.text, label, attempt.status,
                       values.get((attempt.question_id, attempt.epoch, scorers.get(question.kind, ""))),
                       attempt.usage is not None, attempt.seconds, attempt.cost_uncached,
@@ -106,9 +108,12 @@ def _run_findings(run: Run, answers: Sequence[_Answer]) -> Iterator[tuple[str, s
     by_dataset: dict[str, list[_Answer]] = defaultdict(list)
     for answer in given_answers:
         by_dataset[answer.question.benchmark].append(answer)
+    texts_by_kind: dict[str, list[str]] = defaultdict(list)
     for name, dataset_answers in by_dataset.items():
-        dataset = name.rpartition("/")[2]
-        yield from ((kind, f"{dataset}: {text}") for kind, text in _dataset_findings(dataset_answers))
+        for kind, text in _dataset_findings(dataset_answers):
+            texts_by_kind[kind].append(f"{name.rpartition('/')[2]}: {text}")
+    for kind, texts in texts_by_kind.items():
+        yield kind, "; ".join(texts)
     if unknown_usage := Counter(
         answer.question.benchmark.rpartition("/")[2] for answer in given_answers if not answer.usage
     ):
@@ -141,9 +146,35 @@ def _dataset_findings(answers: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
         yield "blank", f"{null_count:,} of {n:,} answers are NaN or null"
     choices = [answer for answer in answers if answer.question.kind == "choice"]
     lettered = [answer for answer in choices if answer.label]
+    yield from _numbered_findings(choices)
     if len(lettered) * 2 > len(choices):
         yield from _letter_findings(choices, lettered)
     yield from _figure_findings(answers)
+
+
+def _numbered_findings(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
+    """Yield a finding if most answers are numbers and the options have letters: no reader takes them for options."""
+    numbers = [
+        (int(text), answer)
+        for answer in choices
+        if (text := answer.text.strip()).isdecimal() and len(text) < 3 and not answer.label
+        and text not in answer.question.options and text not in answer.question.options.values()
+    ]  # fmt: skip
+    if len(numbers) * 2 <= len(choices) or len(numbers) < 2:
+        return
+    first = 0 if any(number == 0 for number, _ in numbers) else 1
+    labels = [list(answer.question.options) for _, answer in numbers]
+    right = sum(
+        0 <= number - first < len(letters) and letters[number - first] == answer.gold.answer
+        for (number, answer), letters in zip(numbers, labels, strict=True)
+    )
+    yield (
+        "no letter",
+        (
+            f"{len(numbers):,} of {len(choices):,} answers are numbers, and the options are letters: none is read; by "
+            f"position from {first}, {right:,} would be right: write the letters into the file"
+        ),
+    )
 
 
 def _letter_findings(choices: Sequence[_Answer], lettered: Sequence[_Answer]) -> Iterator[tuple[str, str]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.run_audit import RunFinding, audit_runs
 from ragrounds.extensions.exchange.imported_runs import RowFile, RunOfRows, benchmark_of, store_rows
 from ragrounds.extensions.exchange.importers.importer import IMPORTERS, BadRow, Importer, ImportFile, find_importer
-from ragrounds.extensions.exchange.importers.records import looked_at
+from ragrounds.extensions.exchange.importers.records import looked_at, read_records
 from ragrounds.ui.text import one_line
 
 _PARQUET = " A frame in Parquet is read as JSON Lines: frame.to_json(FILE, orient='records', lines=True)."
@@ -24,8 +24,8 @@ _NAMED = 20
 """Number of unreadable rows that are named."""
 
 
-class ImportedFiles(Struct, frozen=True):
-    """Result of an import: runs made of other systems' files."""
+class ImportedFiles(ComparisonResult, frozen=True, kw_only=True):
+    """Result of an import: runs made of other systems' files, and their comparison."""
 
     runs: tuple[RunOfRows, ...]
     files: Mapping[str, str]
@@ -37,7 +37,6 @@ class ImportedFiles(Struct, frozen=True):
     """Files of a folder whose form was not recognised."""
     guesses: tuple[str, ...]
     findings: tuple[RunFinding, ...]
-    comparison: Comparison
 
 
 def import_formats() -> Mapping[str, Importer]:
@@ -81,6 +80,7 @@ def import_runs(
     form, benchmark_name = files[0][1].name, benchmark or files[0][1].benchmark
     named_benchmark = load(benchmark_name, effective_settings.home) if benchmark_name else None
     rows, bad_rows, count = RowFile(), list[str](), 0
+    log_by_agent: dict[str, Path] = {}
     try:
         for file, importer in files:
             with IMPORTERS.used(importer.name):
@@ -90,7 +90,10 @@ def import_runs(
                         if count <= _NAMED:
                             bad_rows.append(f"{file.path.name}, {row.place}: {row.reason}")
                         continue
-                    rows.add(replace(row, agent=agent or row.agent or file.title))
+                    name = " ".join(filter(None, (agent or row.agent or file.title, row.variant)))
+                    if importer.log and log_by_agent.setdefault(name, file.path) != file.path:
+                        name = f"{name} {file.title}"
+                    rows.add(replace(row, agent=name))
             progress(file.path.name, rows.count)
         if not rows.count:
             raise UserError(f"There is no row that could be read. {' '.join(bad_rows[:3])}".strip())
@@ -101,14 +104,15 @@ def import_runs(
             sets = {run.questions for run in runs}
             compared = runs if len(sets) == 1 else [run for run in runs if run.questions == runs[0].questions]
             return ImportedFiles(
-                tuple(stored),
-                {str(file.path): importer.name for file, importer in files},
-                tuple(bad_rows),
-                count,
-                tuple(map(str, left)),
-                tuple(guesses),
-                tuple(audit_runs(store, runs)),
-                compare(store, compared, shared_scorers=True),
+                settings=effective_settings,
+                runs=tuple(stored),
+                files={str(file.path): importer.name for file, importer in files},
+                bad=tuple(bad_rows),
+                bad_rows=count,
+                left=tuple(map(str, left)),
+                guesses=tuple(guesses),
+                findings=tuple(audit_runs(store, runs)),
+                comparison=compare(store, compared, shared_scorers=True),
             )
     finally:
         rows.close()
@@ -143,8 +147,12 @@ def import_files(
             elif is_folder:
                 unrecognised.append(file_path)
             else:
+                first = None if file.start.startswith(b"PAR1") else next(read_records(file_path), None)
+                fault = f" {first.place}: {first.reason}." if isinstance(first, BadRow) else ""
                 names, hint = ", ".join(import_formats()), _PARQUET if file.start.startswith(b"PAR1") else ""
-                raise UserError(f"{file_path}: no form is recognised in it. --format says which ({names}).{hint}")
+                raise UserError(
+                    f"{file_path}: no form is recognised in it.{fault} --format says which ({names}).{hint}"
+                )
         has_special_form = any(not importer.general for _, importer in matches)
         selected = [
             (file, importer) for file, importer in matches if not (is_folder and has_special_form and importer.general)

@@ -69,6 +69,8 @@ class ImportedRow(Struct, frozen=True, kw_only=True):
     """Label, if the file has it in a separate field."""
     reply: bool = False
     """True if the answer is a model's reply, which is to be read even if it is only a label."""
+    variant: str = ""
+    """Part of the file that is a run of its own, such as a filter of lm-eval; added to the system's name."""
     epoch: int = 0
     """Repetition of the question, from 0."""
     passages: tuple[GivenPassage, ...] = ()
@@ -135,6 +137,8 @@ class Importer(Struct, frozen=True, kw_only=True):
     """Function that yields the rows one by one."""
     general: bool = False
     """True if the importer is tried after all others, because it reads nearly anything."""
+    log: bool = False
+    """True if a file is the log of one run: answers of two files are never merged, also of one system."""
     benchmark: str = ""
     """Benchmark that the files answer if the user names none; empty for the one that their rows contain."""
 

@@ -183,4 +183,5 @@ INSPECT = Importer(
     summary="Logs of Inspect (UK AISI), .eval or .json.",
     recognises=_recognises,
     rows=_rows,
+    log=True,
 )

@@ -16,11 +16,12 @@ _NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.:-]+")
 
 
 def _values(sample: Values, file: ImportFile, seen: dict[str, str]) -> Values | str | None:
+    # A task may read its answers by several filters, each with all rows: each is a run.
     filter_name = text_of(sample.get("filter"))
-    if (
-        seen.setdefault("filter", filter_name) != filter_name
-    ):  # a task may read its answers by several filters, each with all rows
-        return None
+    if filter_name not in seen.values():
+        seen[filter_name] = filter_name
+        if len(seen) > 1:
+            file.say(f"{file.path.name}: the filter {filter_name} is a run of its own.")
     doc, resps = sample.get("doc"), sample.get("filtered_resps")
     if not isinstance(doc, dict) or not isinstance(resps, list) or not resps:
         return "a sample has doc and filtered_resps"
@@ -38,6 +39,7 @@ def _values(sample: Values, file: ImportFile, seen: dict[str, str]) -> Values | 
         target = labels[int(target)] if target.isdigit() and int(target) < len(labels) else target
     return {
         "agent": file.path.parent.name,
+        "variant": filter_name if filter_name != next(iter(seen.values())) else "",
         "dataset": match[1] if (match := _NAME.fullmatch(stem)) else stem,
         "id": doc_fields.get("id", sample.get("doc_id")),
         "question": doc_fields.get("question"),
@@ -55,4 +57,5 @@ LM_EVAL = Importer(
     summary="Samples of lm-evaluation-harness, samples_TASK_TIME.jsonl.",
     recognises=lambda file: {"doc_id", "doc", "filtered_resps"} <= set(file.first),
     rows=rows_with(_values),
+    log=True,
 )

@@ -29,6 +29,7 @@ _LARGEST = 1 << 33
 _START = 1 << 16
 _PIECE = 1 << 18
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+NOT_UTF_8 = "not UTF-8 (if Windows wrote it, its encoding is cp1252: save it as UTF-8)"
 Record: TypeAlias = "tuple[str, dict[str, Any]] | BadRow"
 
 
@@ -125,14 +126,14 @@ def parsed(text: str, location: str) -> Record:
     except RecursionError:
         return BadRow(location, "nested too deeply")
     except ValueError as error:
-        return BadRow(location, "not UTF-8" if _not_text(text) else f"no JSON: {error}"[:120])
+        return BadRow(location, NOT_UTF_8 if _not_text(text) else f"no JSON: {error}"[:120])
     return checked(value, text, location)
 
 
 def checked(value: object, text: str, location: str) -> Record:
     """Return a record that is an object of texts, or a :class:`BadRow` with the reason why it is none."""
     if _not_text(text):
-        return BadRow(location, "not UTF-8")
+        return BadRow(location, NOT_UTF_8)
     if not isinstance(value, dict):
         return BadRow(location, f"a JSON object was expected, and it is {type(value).__name__}")
     return BadRow(location, "nested too deeply") if too_deep(value) else (location, wellformed_all(value))
@@ -226,6 +227,15 @@ def _array(text: IO[str], head: str) -> Iterator[Record]:
             buffer, read_size, at_end = buffer + more, read_size * 2, not more
 
 
+def _names_fault(names: list[str]) -> str:
+    """Return why a first line is no row of column names; empty if it is one."""
+    if any(map(_not_text, names)):
+        return NOT_UTF_8
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        return f"its first line has two columns with the name {twice!r}"
+    return "its first line is no row of column names" if len(names) < 2 else ""
+
+
 def _table(text: IO[str], head: str) -> Iterator[Record]:
     """Yield rows of CSV under the names of the first line, separated by comma, semicolon, tab or vertical bar."""
     first = head.partition("\n")[0]
@@ -241,19 +251,22 @@ def _table(text: IO[str], head: str) -> Iterator[Record]:
             return
         except csv.Error as error:
             row += 1
+            if "new-line" in str(error) and "\r" in head and "\n" not in head:
+                yield BadRow("the file", "its lines end as on old Macs (CR alone): save it with line ends of today")
+                return
             yield BadRow(f"row {row}", f"no CSV: {error}")
             continue
         if not any(cell.strip() for cell in cells):
             continue
         if not names:
             names = [cell.strip() for cell in cells]
-            if len(names) != len(set(names)) or len(names) < 2 or any(map(_not_text, names)):
-                yield BadRow("the file", "its first line is no row of different column names")
+            if fault := _names_fault(names):
+                yield BadRow("the file", fault)
                 return
             continue
         row += 1
         if any(map(_not_text, cells)):
-            yield BadRow(f"row {row}", "not UTF-8")
+            yield BadRow(f"row {row}", NOT_UTF_8)
         elif len(cells) > len(names):
             yield BadRow(f"row {row}", f"{len(cells)} cells under {len(names)} names")
         else:

@@ -6,9 +6,12 @@ DeepEval are such files too: their names are known.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias, get_args
+
+from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Status
@@ -34,24 +37,45 @@ from ragrounds.extensions.exchange.importers.importer import (
 )
 from ragrounds.extensions.exchange.importers.records import read_records
 
+_MANY = 20
+"""Rows from which answers that are all right by their wording are doubted."""
+_SEVERAL = 2
+_DROPPED = {
+    "tokens": "tokens in all alone",
+    "input_tokens": "its tokens (",
+    "seconds": "its time (",
+    "cost": "its cost (",
+    "score": "its score (",
+}
+"""Field → beginning of the note on a row whose value was dropped."""
+_MAPS = {
+    "tokens": "--map input_tokens=COLUMN --map output_tokens=COLUMN",
+    "input_tokens": "--map input_tokens=COLUMN --map output_tokens=COLUMN",
+    "seconds": "--map milliseconds={column} if these are milliseconds",
+    "cost": "--map cost=COLUMN",
+    "score": "--map score=COLUMN",
+}
 KNOWN: dict[str, str] = {
-    "id": "example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id idx index "
-    "name",
+    "id": "custom_id example_id id realidx question_id questionid qid sample_id doc_id case_id task_id test_case_id "
+    "idx index name",
     "question": "question input user_input query prompt stem problem question_text inputs.question inputs.input "
     "inputs.query",
     "options": "options choices inputs.options inputs.choices",
     "gold": "gold gold_answer golden_answers answer_idx correct_answer reference reference_answer ground_truth "
     "ground_truths target expected_output expected label correct_option reference.answer reference.output "
     "reference.reference reference.label answer",
-    "answer": "predicted_answer predicted prediction pred model_answer response actual_output output.pred output "
+    "answer": "response.body.choices.0.message.content "
+    "predicted_answer predicted prediction pred model_answer response actual_output output.pred output "
     "completion generated_answer model_output generation reply predictions outputs.answer outputs.output "
     "outputs.response outputs.result answer",
     "passages": "retrieved_contexts retrieval_context contexts passages retrieved_documents output.retrieval_result "
     "retrieval_result documents docs context source_documents",
     "input_tokens": "prompt_tokens input_tokens tokens_in usage.prompt_tokens usage.input_tokens "
-    "token_usage.prompt_tokens token_usage.input_tokens tokens.input",
+    "token_usage.prompt_tokens token_usage.input_tokens tokens.input "
+    "response.body.usage.prompt_tokens",
     "output_tokens": "completion_tokens output_tokens tokens_out usage.completion_tokens usage.output_tokens "
-    "token_usage.completion_tokens token_usage.output_tokens tokens.output",
+    "token_usage.completion_tokens token_usage.output_tokens tokens.output "
+    "response.body.usage.completion_tokens",
     "tokens": "tokens total_tokens usage.total_tokens token_usage.total_tokens",
     "seconds": "seconds latency_s latency_seconds duration_s time_elapsed elapsed_seconds elapsed latency duration "
     "completion_time execution_time",
@@ -68,6 +92,8 @@ KNOWN: dict[str, str] = {
 }
 """Field → its usual column names, the most certain first. A dot leads into an object."""
 _LOOKED_AT = 200
+_WRAPPERS = ("response", "body")
+"""Objects around a server's reply, in the output of batches (OpenAI, `vllm run-batch`); they count as no level."""
 _LEAST = 2
 
 
@@ -78,11 +104,16 @@ def _plain(name: str) -> str:
 
 
 def flat(record: Mapping[str, Any], before: str = "", deep: int = 3) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a record. Those of an object inside are named by both, as in ``usage.input_tokens``."""
+    """Yield the fields of a record. Those of an object inside are named by both, as in ``usage.input_tokens``.
+
+    Of a model's ``choices`` the first is followed (``response.body.choices.0.message.content``).
+    """
     for key, value in record.items():
         yield f"{before}{key}", value
         if isinstance(value, dict) and deep > 1:
-            yield from flat(value, f"{before}{key}.", deep - 1)
+            yield from flat(value, f"{before}{key}.", deep - (key not in _WRAPPERS))
+        elif key == "choices" and isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from flat(value[0], f"{before}{key}.0.", 2)
 
 
 def guess_fields(columns: list[str]) -> dict[str, str]:
@@ -139,8 +170,60 @@ def _rows(file: ImportFile) -> Rows:
     unread = [column for column in columns if "." not in column and column not in used]
     mapping_text = ", ".join(f"{field} = {column}" for field, column in fields.items())
     file.say(f"{file.path.name}: {mapping_text}" + (f"; not read: {', '.join(unread[:12])}" if unread else "") + ".")
-    for record in chain(first_records, stream):
-        yield record if isinstance(record, BadRow) else row_of(record[1], fields, record[0])
+    doubts = _Doubts(file, fields)
+    rows = [record if isinstance(record, BadRow) else row_of(record[1], fields, record[0]) for record in first_records]
+    first_epoch = min((row.epoch for row in rows if isinstance(row, ImportedRow)), default=0)
+    if first_epoch == 1:
+        file.say(f"{file.path.name}: epochs are counted from 1.")
+    later = (record if isinstance(record, BadRow) else row_of(record[1], fields, record[0]) for record in stream)
+    for row in chain(rows, later):
+        if isinstance(row, ImportedRow):
+            doubts.add(row)
+            if first_epoch == 1 and not row.epoch:
+                raise UserError(f"{file.path.name}, {row.place}: the epoch is 0, and the first rows count from 1.")
+            row = replace(row, epoch=row.epoch - (first_epoch == 1))
+        yield row
+    doubts.check()
+
+
+class _Doubts:
+    """Signs that a column was taken for another field, in all rows of a file; a field that the user mapped has none.
+
+    `check` stops the import: a figure that was dropped from every row, or a column of right answers that was read as
+    answers, would be a table without a warning.
+    """
+
+    def __init__(self, file: ImportFile, fields: Mapping[str, str]) -> None:
+        self._file, self._fields = file, fields
+        self._count = self._equal = 0
+        self._notes: Counter[str] = Counter()
+
+    def add(self, row: ImportedRow) -> None:
+        """Take a row."""
+        self._count += 1
+        self._equal += bool(row.gold) and row.answer == row.gold and "answer" not in self._file.fields
+        self._notes.update(figure for figure, words in _DROPPED.items() if any(words in note for note in row.notes))
+
+    def check(self) -> None:
+        """Stop if every row has the same sign.
+
+        Raises:
+            UserError: the columns do not hold what their names say; the message has the ``--map`` that helps.
+        """
+        name, n = self._file.path.name, self._count
+        if n >= _MANY and self._equal == n:
+            raise UserError(
+                f"{name}: the answers ({self._fields['answer']}) of all {n:,} rows are the right answers "
+                f"({self._fields['gold']}). Say which column holds the system's: --map answer=COLUMN; "
+                f"--map answer={self._fields['answer']} if it is this."
+            )
+        for figure, maps in _MAPS.items():
+            column = next((self._fields[field] for field in (figure, "tokens") if field in self._fields), figure)
+            if n >= _SEVERAL and self._notes[figure] == n and figure not in self._file.fields:
+                raise UserError(
+                    f"{name}: {column} cannot be read as {figure.replace('_', ' ')} in any of {n:,} rows. Say "
+                    f"{maps.format(column=column)}, or --map {figure}= to leave it out."
+                )
 
 
 def row_of(record: Mapping[str, Any], fields: Mapping[str, str], location: str) -> ImportedRow | BadRow:
@@ -172,6 +255,7 @@ def row_with(values: Mapping[str, Any], location: str, scored_by: str = "") -> I
     return ImportedRow(
         place=location,
         agent=text_of(values.get("agent"))[:200],
+        variant=text_of(values.get("variant"))[:200],
         dataset=text_of(values.get("dataset"))[:200].rpartition("/")[2],
         id=text_of(values.get("id")),
         question=text_of(values.get("question")),
@@ -256,7 +340,9 @@ TABLE = Importer(
     name="table",
     summary="CSV, JSON Lines or a JSON array with any names; FlashRAG's intermediate_data.json, frames of ragas and "
     "DeepEval.",
-    recognises=lambda file: file.many and len(list(flat(file.first))) >= _LEAST,
+    recognises=lambda file: (
+        (file.many or bool(file.fields) or "custom_id" in file.first) and len(list(flat(file.first))) >= _LEAST
+    ),
     rows=_rows,
     general=True,
 )
