@@ -58,7 +58,14 @@ from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter
 from ragrounds.evals.retrieval.search import retrieve as run_queries
 from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
 from ragrounds.evals.retrieval.similarity import score_similarity
-from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run, read_tag, write_run
+from ragrounds.evals.retrieval.trec import (
+    Judgements,
+    read_judged_run,
+    read_judgements,
+    read_tag,
+    without_own,
+    write_run,
+)
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import used_price
@@ -435,7 +442,8 @@ class _SetSearch:
 
     def add_run(self, path: Path, label: str) -> None:
         """Score a TREC run file."""
-        scores = read_run(path)
+        drops_own = self.queries is not None and self.queries.drops_own
+        scores = read_judged_run(path, self._judgements, self._request.message if drops_own else None)
         facts = {
             "unjudged_queries": len(scores.keys() - self._judgements.keys()),
             "queries_without_results": len(self._judgements.keys() - scores.keys()),
@@ -443,10 +451,7 @@ class _SetSearch:
         self._add_entry(label, scores, facts)
 
     def carry_out(self, folder: Path | None) -> None:
-        """Search with each retriever, with and without written queries, with and without the guard.
-
-        The rankings are written to `folder`, if it is given.
-        """
+        """Search with each retriever, with and without written queries and the guard; write the rankings to `folder`."""
         request, queries, settings = self._request, self.queries, self._settings
         assert queries is not None
         file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
@@ -508,7 +513,7 @@ class _SetSearch:
             run_queries(
                 searcher,
                 queries.queries,
-                depth,
+                depth + queries.drops_own,
                 replacements=written_queries,
                 keep=keep,
                 progress=partial(self._progress, "searching"),
@@ -517,6 +522,9 @@ class _SetSearch:
         )
         if queries.pools:
             return replace(retrieved, run=completed(retrieved.run, queries.pools), left_out=0)
+        if queries.drops_own:
+            scores = without_own(retrieved.scores, retrieved.retriever, self._request.message)
+            retrieved = replace(retrieved, run={id: list(results.items())[:depth] for id, results in scores.items()})
         return replace(retrieved, unknown=len(unknown_documents(queries.judgements, searcher)))
 
     def _generate_queries(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:

@@ -14,6 +14,7 @@ begin with a byte order mark, without which spreadsheets misread UTF-8.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -99,20 +100,34 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
+def encoding_of(start: bytes) -> str:
+    """Return the encoding of a text file by its first bytes: UTF-16 if they mark it, else UTF-8, whose mark is dropped.
+
+    Every reader of text files asks this function, so that a byte order mark is never part of the first id.
+    """
+    return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
+def not_text(start: bytes, problem: UnicodeDecodeError) -> str:
+    """Return the fault of a file that is no text in its encoding."""
+    if encoding_of(start) == "utf-16":
+        return "its first bytes mark it as UTF-16, and it is not; save the file as UTF-8 and try again"
+    windows = " (Windows writes cp1252)" if problem.object[problem.start] >= 0x80 else ""
+    return f"byte {problem.start:,} is not UTF-8{windows}; save the file as UTF-8 and try again"
+
+
 def read_text(path: Path) -> str:
-    """Read the whole file as UTF-8 text, without a byte order mark.
+    """Read the whole file as UTF-8 or marked UTF-16 text, without a byte order mark.
 
     Raises:
-        UserError: as :func:`read_bytes`, or not UTF-8.
+        UserError: as :func:`read_bytes`, or neither.
     """
     data = read_bytes(path)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise broken(
-            path, f"byte {error.start:,} is not UTF-8; save the file as UTF-8 and try again", f"line {line}"
-        ) from None
+        raise broken(path, not_text(data, error), f"line {line}") from None
 
 
 def read_json(path: Path) -> Any:
@@ -127,10 +142,17 @@ def read_json(path: Path) -> Any:
 def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the values of a JSON Lines file, each with its location (``line 3``). Blank lines are skipped.
 
+    Of a file that is one JSON array the members are yielded (``element 3``).
+
     Raises:
         UserError: as :func:`read_text`, or a line that is not JSON.
     """
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    text = read_text(path)
+    if text.lstrip().startswith("[") and text.rstrip().endswith("]"):
+        values = _parse(text, path, "")
+        yield from ((f"element {number}", value) for number, value in enumerate(values, 1))
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield f"line {number}", _parse(line, path, f"line {number}")
 

@@ -140,7 +140,8 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     text: str
     finish: str = "stop"
-    """``stop``, ``length``, ``content_filter``, ``tool_calls``, or ``none`` for a response without choices."""
+    """``stop``, ``length``, ``content_filter``, ``tool_calls``, ``refusal`` (the model declined, as `text` says), or
+    ``none`` for a response without choices."""
     usage: Usage | None = None
     model: str = ""
     """Name of the model, as reported by the server."""

@@ -259,7 +259,7 @@ class CompletionStream:
         parts = f"the content has parts that are not text: {', '.join(content.left_out)}" if content.left_out else ""
         reply = noted(replace(reply, logprobs=logprobs), [parts])
         if content.refusal and not content.text:
-            return replace(reply, text=content.refusal, finish="content_filter")
+            return replace(reply, text=content.refusal, finish="refusal")
         return replace(
             reply,
             text=content.text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -13,6 +14,7 @@ import msgspec
 import zstandard
 
 from ragrounds.base.errors import UserError
+from ragrounds.base.files import encoding_of
 from ragrounds.base.text import fault
 
 T = TypeVar("T")
@@ -56,6 +58,11 @@ def read_lines(file: Path) -> Iterator[bytes]:
     opener = _OPENERS.get(file.suffix, _plain)
     try:
         with opener(file) as stream:
+            head = stream.peek(3) if isinstance(stream, io.BufferedReader) else b""
+            if head.startswith(codecs.BOM_UTF8):
+                stream.read(3)
+            elif encoding_of(head) == "utf-16":
+                raise OSError("it is UTF-16; expected UTF-8")
             while line := stream.readline(_LONGEST):
                 if len(line) == _LONGEST and not line.endswith(b"\n"):
                     raise OSError(f"a line has more than {_LONGEST >> 20} MiB")

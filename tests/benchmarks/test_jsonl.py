@@ -156,3 +156,36 @@ def test_a_damaged_archive(tmp_path):
     path.write_bytes(b"\x1f\x8b\x08\x00broken")
     with pytest.raises(UserError, match="the archive is damaged"):
         load(f"jsonl:{path}", tmp_path)
+
+
+def test_an_array_is_read_and_a_number_of_pandas_is_an_id(tmp_path):
+    rows = [{"id": 1.0, "question": "Why?", "answer": "so"}, {"id": 2.0, "question": "How?", "answer": "thus"}]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(rows, indent=1))
+    assert [question.id for question in load(f"jsonl:{path}", tmp_path).questions] == ["mine.json/1", "mine.json/2"]
+    path.write_text(json.dumps([*rows, {"question": 3}]))
+    with pytest.raises(UserError, match="element 3: "):
+        load(f"jsonl:{path}", tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_tables_of_spreadsheets_are_questions(tmp_path, encoding):
+    path = tmp_path / "mine.csv"
+    path.write_text("id;question;answer\n1;Why, then?;Ménière\n", encoding=encoding)
+    benchmark = load(f"csv:{path}", tmp_path)
+    assert [(item.text, benchmark.golds[item.id].answer) for item in benchmark.questions] == [("Why, then?", "Ménière")]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("question,answer\nWhy?,Ménière\n".encode("cp1252"), "byte 22 is not UTF-8 .Windows writes cp1252"),
+        (b"question,answer\rWhy?,so\r", "old Macs"),
+        (b"question,answer,answer\nWhy?,a,b\n", "the same name, 'answer'"),
+        ("question,answer\n".encode("utf-16")[:-1], "mark it as UTF-16, and it is not"),
+    ],
+)
+def test_the_fault_of_a_table_is_named(tmp_path, content, fault):
+    (tmp_path / "mine.csv").write_bytes(content)
+    with pytest.raises(UserError, match=fault):
+        load(f"csv:{tmp_path / 'mine.csv'}", tmp_path)

@@ -296,3 +296,9 @@ def test_the_tokens_of_a_reply_that_cannot_be_used_are_kept(body):
     with pytest.raises(Transient) as raised:
         read_reply(json.dumps(body).encode(), "application/json")
     assert raised.value.usage is None
+
+
+@pytest.mark.parametrize("text", ["I will not answer this.", "I'm sorry, but I can't help with that."])
+def test_a_refusal_is_the_model_s_and_not_a_filter_s(text):
+    reply = read({"message": {"content": None, "refusal": text}, "finish_reason": "stop"})
+    assert (reply.text, reply.finish) == (text, "refusal")

@@ -196,3 +196,38 @@ def test_queries_that_nothing_could_be_written_for_are_searched_as_they_are(fold
 def test_query_generation_needs_a_model(folder):
     with pytest.raises(UserError, match="`model`"):
         _run("--benchmark", f"beir:{folder}", "--query-generation", "hyde")
+
+
+def _last(result):
+    """The entry of the last retriever or run."""
+    found = json.loads(result.stdout)
+    return found[-1] if isinstance(found, list) else found
+
+
+def test_a_query_s_own_document_is_not_scored_as_in_beir(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
+    made = tmp_path / "own"
+    (made / "qrels").mkdir(parents=True)
+    rows = [("a", "school uniforms should be banned"), ("b", "uniforms in school help"), ("c", "cats")]
+    (made / "corpus.jsonl").write_text("\ufeff" + "".join(json.dumps({"_id": i, "text": t}) + "\n" for i, t in rows))
+    (made / "queries.jsonl").write_text("\ufeff" + json.dumps({"_id": "a", "text": rows[0][1]}) + "\n")
+    (made / "qrels/test.tsv").write_text("\ufeffquery-id\tcorpus-id\tscore\na\tb\t1\n")
+    result = _run("--benchmark", f"beir:{made}", "--measure", "nDCG@1", "--json")
+    assert json.loads(result.stdout)["nDCG@1"] == 1.0
+    assert "1 queries found the document with their own id" in result.stderr
+    run = tmp_path / "x.run"
+    run.write_text("a Q0 a 1 2.0 t\na Q0 b 2 1.0 t\n")
+    with_family = _run("--benchmark", f"beir:{made}", "--run", run, "--measure", "nDCG@1", "--json")
+    assert _last(with_family)["nDCG@1"] == 1.0
+    qrels = tmp_path / "x.qrels"
+    qrels.write_text("a 0 b 1\n")
+    alone = _run("--qrels", qrels, "--run", run, "--measure", "nDCG@1", "--json")
+    assert _last(alone)["nDCG@1"] == 0.0  # no family, no rule
+
+
+@pytest.mark.parametrize(("query", "judged"), [("01", "1"), ("q1", "Q1"), ("beir/1", "1")])
+def test_a_run_without_a_judged_query_is_an_error(tmp_path, query, judged):
+    (tmp_path / "x.run").write_text(f"{query} Q0 d 1 2.0 t\n")
+    (tmp_path / "x.qrels").write_text(f"{judged} 0 d 1\n")
+    with pytest.raises(UserError, match=f"'{query}', and the first of the judgements '{judged}'"):
+        _run("--qrels", tmp_path / "x.qrels", "--run", tmp_path / "x.run", "--measure", "nDCG@10")

@@ -85,3 +85,15 @@ def test_two_grades_for_one_pair_are_an_error(tmp_path):
     path.write_text("q\td\t1\nq\td\t0\n")
     with pytest.raises(UserError, match=r"line 2 of .*: document 'd' is judged 1 and 0 for query 'q'"):
         read_judgements(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_no_part_of_the_first_id(encoding, tmp_path):
+    path = tmp_path / "x"
+    path.write_text("q1 Q0 d 1 2.0 t\n", encoding=encoding)
+    assert read_run(path) == {"q1": {"d": 2.0}}
+    path.write_text("q1 0 d 1\n", encoding=encoding)
+    assert read_judgements(path) == {"q1": {"d": 1}}
+    path.write_text('{"q_id": "q1", "p_id": "d"}\n', encoding=encoding)
+    path.rename(path.with_suffix(".jsonl"))
+    assert read_judgements(path.with_suffix(".jsonl")) == {"q1": {"d": 1}}

@@ -102,3 +102,10 @@ def test_stems_agree_with_porters_later_code_on_a_real_vocabulary(data):
     }
     assert len(vocabulary) > 20_000
     assert differing == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"), [("ＡＢＣ", ["abc"]), ("高血压１２０", ["高血", "血压", "120"]), ("ＣＯＰＤ病", ["copd", "病"])]
+)
+def test_full_width_letters_are_those_of_lucene_s_width_filter(text, terms):
+    assert chinese_bigram(text) == terms

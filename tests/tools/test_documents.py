@@ -6,6 +6,8 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.tools.corpora import corpus_source, guess_family, passages
+from ragrounds.tools.documents import read_document
+from ragrounds.tools.documents.found import NORMALISED, normal_text
 from ragrounds.tools.index.chunkers import chunker
 
 _NXML = """<?xml version="1.0"?>
@@ -118,3 +120,30 @@ def test_families_are_guessed(tmp_path):
     assert guess_family(str(tmp_path / "chunks")).startswith("jsonl:")
     assert guess_family(str(tmp_path / "chunks/a.jsonl")).startswith("jsonl:")
     assert guess_family("medrag:x") == "medrag:x"
+
+
+@pytest.mark.parametrize(
+    ("text", "normal", "count"),
+    [
+        ("pulmonary ﬁbrosis, eﬀect, ﬂow", "pulmonary fibrosis, effect, flow", 3),
+        ("hyper-\ntension", "hypertension", 1),
+        ("amlodi-  \r\n  pine", "amlodipine", 1),
+        ("beta-\nblockers and beta-blockers", "beta-blockers and beta-blockers", 1),
+        ("IL-\n6, 5-\nfold, A-\nline", "IL-\n6, 5-\nfold, A-\nline", 0),
+        ("hyper\u00adtension and in\u00ad\nflammation", "hypertension and inflammation", 2),
+        ("hepa\u200brin, Me\u0301nie\u0300re", "heparin, Ménière", 3),
+    ],
+)
+def test_words_are_made_findable(tmp_path, text, normal, count):
+    assert normal_text(text, joins_lines=True) == (normal, count)
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    passage, remarks = read_document(tmp_path / "a.txt", tmp_path)
+    assert passage.text == normal
+    assert [remark.detail for remark in remarks if remark.reason == NORMALISED] == (
+        [f"{count} of them"] if count else []
+    )
+
+
+def test_a_line_of_markdown_keeps_its_hyphen(tmp_path):
+    (tmp_path / "a.md").write_text("a hyper-\ntension of ﬁbres")
+    assert read_document(tmp_path / "a.md", tmp_path)[0].text == "a hyper-\ntension of fibres"

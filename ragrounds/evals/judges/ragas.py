@@ -79,7 +79,7 @@ class AskedJudge:
             request = Request(messages=(Message("user", prompt),), occurrence=self._occurrences[prompt])
             self._occurrences[prompt] += 1
             reply = await call(self._judge, self._journal, request, self._node, self.calls)
-            if reply.finish == "content_filter":
+            if reply.finish in ("content_filter", "refusal"):
                 reason = REFUSED
                 continue
             parsed, reason = read(reply, response_model, self.split[-1] if self.split else None)

@@ -206,7 +206,7 @@ async def ask(
                 reply_text=last_text,
             )
         last_text = reply.text
-        if reply.finish == "content_filter":
+        if reply.finish in ("content_filter", "refusal"):
             reading = VerdictRead({}, dict.fromkeys(form.axes, REFUSED))
         elif (strict_value := form.strict(spoken(reply.text))) is not None:
             reading = (

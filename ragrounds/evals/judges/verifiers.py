@@ -122,7 +122,9 @@ class AskedVerifier:
                 and all(isinstance(claim, str) for claim in claim_lists[-1])
             ):
                 return tuple(claim.strip() for claim in claim_lists[-1] if claim.strip()), ""
-            reason = {"length": CUT, "content_filter": REFUSED}.get(reply.finish, "no list of claims in the reply")
+            reason = {"length": CUT, "content_filter": REFUSED, "refusal": REFUSED}.get(
+                reply.finish, "no list of claims in the reply"
+            )
         return (), reason
 
 

@@ -61,6 +61,8 @@ class QuerySet:
     """Document → text. Empty unless this is a reranking set."""
     guard: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Query → documents that it may not find, from the set's ``guard.jsonl``."""
+    drops_own: bool = False
+    """True if a document with the query's id is not scored, as in BEIR's evaluation, where queries may be documents."""
 
 
 OGCAREBENCH = ("nDCG@10", "R@1", "R@3", "R@5", "R@10", "R@100", "R@1000", "MRR@5")
@@ -122,7 +124,7 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
     queries = {query: text for query, text in text_by_query.items() if query in judgements}
     guard = read_guard(folder / GUARD_FILE) if (folder / GUARD_FILE).is_file() else {}
     name = reference.dataset or folder.resolve().name
-    return QuerySet(name, queries, judgements, corpus or f"{family}:{folder}", guard=guard)
+    return QuerySet(name, queries, judgements, corpus or f"{family}:{folder}", guard=guard, drops_own=family == "beir")
 
 
 def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:

@@ -8,12 +8,13 @@ and read again is ordered as before.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ragrounds.base.errors import UserError
+from ragrounds.base.files import encoding_of
 from ragrounds.base.text import fault
 
 Run = Mapping[str, Mapping[str, float]]
@@ -41,6 +42,34 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
     if not run:
         raise UserError(f"The run {str(path)!r} is empty: expected lines `query Q0 document rank score tag`.")
     return run
+
+
+def read_judged_run(path: Path, judgements: Judgements, report: Callable[[str], None] | None = None) -> Run:
+    """Read a run of judged queries; with `report`, by BEIR's rule (:func:`without_own`).
+
+    Raises:
+        UserError: as :func:`read_run`, or no query of the run is judged: every measure would be 0.
+    """
+    run = read_run(path)
+    if not run.keys() & judgements.keys():
+        raise UserError(
+            f"No query of the run {str(path)!r} is judged: its first is {next(iter(run))!r}, and the first of the "
+            f"judgements {next(iter(judgements), '')!r}. Expected the same ids in both."
+        )
+    return without_own(run, path.name, report) if report else run
+
+
+def without_own(run: Run, source: str, report: Callable[[str], None]) -> Run:
+    """Return a run without documents that have their query's id, as BEIR's evaluation does; report their number."""
+    if count := sum(query in documents for query, documents in run.items()):
+        report(
+            f"{source}: {count:,} queries found the document with their own id; it is not scored, as in BEIR's "
+            "evaluation."
+        )
+    return {
+        query: {document: score for document, score in documents.items() if document != query}
+        for query, documents in run.items()
+    }
 
 
 def read_tag(path: Path) -> str:
@@ -126,7 +155,9 @@ def _json_row(path: Path, number: int, line: str) -> tuple[str, str, str] | None
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as opened:
+            encoding = encoding_of(opened.read(4))
+        with path.open(encoding=encoding) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line.rstrip("\n")

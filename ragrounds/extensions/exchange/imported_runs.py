@@ -9,6 +9,7 @@ questions and right answers. Of several rows for one question, the first counts.
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import (
@@ -144,6 +146,8 @@ class QuestionFinder:
     def _find_by_id(self, row: ImportedRow) -> str:
         if not row.id:
             return ""
+        if row.id not in self.questions and re.fullmatch(r"\d+\.0", row.id):  # a column of numbers in pandas
+            row = replace(row, id=row.id[:-2])
         for id in (row.id, f"{row.dataset}/{row.id}"):
             if id in self.questions:
                 return id

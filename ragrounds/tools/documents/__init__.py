@@ -20,7 +20,14 @@ from ragrounds.base import hooks
 from ragrounds.base.plugins import discover
 from ragrounds.base.records import Passage
 from ragrounds.tools.documents.encodings import decode
-from ragrounds.tools.documents.found import DocumentFault, DocumentReader, DocumentText, Remark
+from ragrounds.tools.documents.found import (
+    NORMALISED,
+    DocumentFault,
+    DocumentReader,
+    DocumentText,
+    Remark,
+    normal_text,
+)
 from ragrounds.tools.index.build_report import storable
 
 _LONGEST = 256 * 2**20
@@ -28,6 +35,8 @@ _LONGEST = 256 * 2**20
 errors. A corpus of such documents belongs into JSON Lines."""
 _MOST_PACKED = 4
 """Number of times that a file may be packed in itself."""
+_BY_LINES = (".pdf", ".txt", ".text")
+"""Kinds whose text has the lines of a page, so that words may be cut at their ends."""
 READINGS = ("full", "medrag")
 """Parts of a document that are read: all, or the parts of NXML that MedRAG's program reads."""
 
@@ -71,14 +80,17 @@ def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passag
     if not content.strip():
         raise DocumentFault("nothing but white space" if content else "it has no byte", outcome="empty")
     parsed = reader.read(content, reading, _LONGEST)
-    if not (parsed.title or parsed.text.strip()):
+    text, n_replaced = normal_text(parsed.text, joins_lines=kind in _BY_LINES)
+    if n_replaced:
+        remarks += (Remark("read", NORMALISED, f"{n_replaced:,} of them"),)
+    if not (parsed.title or text.strip()):
         raise DocumentFault("nothing but white space", outcome="empty")
     name = path.relative_to(root).as_posix() if path != root else path.name
     id = storable(name)
     if id != name:
         remarks += (Remark("read", "its name is no UTF-8: other bytes are written as \\x… in its id"),)
-    title = parsed.title or storable(path.name.split(".")[0])
-    return Passage(id=id, document=id, title=title, text=parsed.text, corpus=""), (*remarks, *parsed.remarks)
+    title = normal_text(parsed.title, joins_lines=False)[0] or storable(path.name.split(".")[0])
+    return Passage(id=id, document=id, title=title, text=text, corpus=""), (*remarks, *parsed.remarks)
 
 
 def read_whole(path: Path) -> bytes:
@@ -97,7 +109,7 @@ def read_pdf(data: bytes) -> str:
     Raises:
         DocumentFault: it is broken, encrypted, or has no text; or the library that reads it is not installed.
     """
-    return _readers()[".pdf"].read(data, READINGS[0], _LONGEST).text
+    return normal_text(_readers()[".pdf"].read(data, READINGS[0], _LONGEST).text, joins_lines=True)[0]
 
 
 def _kind(path: Path) -> str:

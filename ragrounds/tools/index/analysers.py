@@ -210,10 +210,14 @@ _DEPARTURE = re.compile(r"(?:log|bl)(?:y|i|ies)\Z")
 _MEASURE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)(?:[^aeiouy]|(?<=[aeiouy])y)")
 
 
+_ONE_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""Full-width letters, digits and signs as ASCII, as Lucene's CJKWidthFilter has them."""
+
+
 def chinese_bigram(text: str) -> list[str]:
     """Return overlapping pairs of neighbouring ideographs, lone ideographs, and all other words unchanged."""
     terms: list[str] = []
-    end = 0
+    text, end = text if text.isascii() else text.translate(_ONE_WIDTH), 0
     for run in _IDEOGRAPHS.finditer(text):
         terms += words(text[end : run.start()])
         characters = run.group()

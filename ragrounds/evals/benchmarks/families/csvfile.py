@@ -3,8 +3,8 @@
 A parameter names the column of a field; a field without a parameter is looked up under its own name. For a choice,
 `options` lists the columns of the options, separated by ``;``; each column's name is the option's label unless `labels`
 gives others; with `first` the answer is an option's number, counted from it. Without an ``id`` column rows are numbered
-from 1. Columns are separated by tabs if the file's name ends in ``.tsv``. `metadata` lists columns to keep with the
-question, which graphs can see; others are left out.
+from 1. Columns are separated by tabs if the file's name ends in ``.tsv``, else by commas or semicolons. `metadata`
+lists columns to keep with the question, which graphs can see; others are left out.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     path = source.path
     stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
     text = read_text(path)
-    tabs = path.name.removesuffix(".gz").endswith(".tsv")
+    heading = text.partition("\n")[0]
+    delimiter = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else max(",;", key=heading.count)
+    if "\r" in text and "\n" not in text:
+        raise broken(path, "its lines end as on old Macs (CR alone); save it with line ends of today", "line 1")
     csv.field_size_limit(100 * LONGEST_TEXT)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         columns = list(reader.fieldnames or ())
         if len(set(columns)) != len(columns):
-            raise broken(path, "two columns have the same name", "line 1")
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise broken(path, f"two columns have the same name, {quote_value(twice)}", "line 1")
         mapping = _mapping(source, columns)
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as error:

@@ -33,8 +33,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 class _Line(Struct):
     question: str
-    id: str | int | None = None
-    """Id, unique in the file. If no line has one, lines are numbered from 1."""
+    id: str | int | float | None = None
+    """Id, unique in the file; ``2.0`` of pandas is 2. If no line has one, lines are numbered from 1."""
     answer: str | int | list[str] = ""
     """Answer of a choice: the label of the right option, its text, or its number.
 
@@ -118,6 +118,8 @@ def from_records(
             raise broken(path, "it has an `id`, and the lines before it have none", location)
         if line.id is None and not without_ids:
             raise broken(path, "it has no field `id`", location)
+        if isinstance(line.id, float) and line.id.is_integer():
+            line.id = int(line.id)
         line.id = number if without_ids else line.id
         yield _item(_with_wordings(line, path, location), path, location, benchmark, first)
 
