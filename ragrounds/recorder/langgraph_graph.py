@@ -49,7 +49,6 @@ class GraphSystem:
         Raises:
             Refused: a key is not in the graph's state, no key can be guessed, or a setting of the wiring has no effect.
         """
-        from langgraph import types
         from langgraph.channels import LastValue
 
         self.wrapped = graph
@@ -75,8 +74,7 @@ class GraphSystem:
         # Reading the options through the context ends the searches of an attempt: see `Context.question`.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
-        # Before LangGraph 0.6, tasks are reported by the mode for debuggers.
-        self._tasks = "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
+        self._tasks = _tasks_mode()
         self._needs_checkpointer = bool(getattr(graph, "checkpointer", None) or wiring.on_interrupt or wiring.served)
         self._answer_person = _person_function(wiring)
         self._takes_context_argument = "context" in inspect.signature(graph.astream).parameters  # from LangGraph 0.6 on
@@ -300,6 +298,13 @@ def _keys_of(schema: object) -> list[str]:
         return list(typing.get_type_hints(schema))
     except Exception:  # a type that is imported for type checkers only
         return list(fields)
+
+
+def _tasks_mode() -> str:
+    """Return the stream mode that reports tasks. Before LangGraph 0.6, this is the mode for debuggers."""
+    from langgraph import types
+
+    return "tasks" if "tasks" in typing.get_args(getattr(types, "StreamMode", None)) else "debug"
 
 
 def _as_text(value: object) -> str:

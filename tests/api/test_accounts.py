@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.api.arena import remove_arena
-from ragrounds.api.workspace import JournalMode
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import collect_garbage
+from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
@@ -25,7 +25,7 @@ from tests.servers.process import Account, Running, running
 
 PRICED = "price_input=1000,price_output=2000"
 NOTHING = Account(0, 0, 0)
-MODES: tuple[JournalMode, ...] = ("reuse", "replay", "fresh")
+MODES: tuple[Mode, ...] = ("reuse", "replay", "fresh")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def same(found: tuple[float, float, int], paid: Account, uncached: float) -> Non
 @pytest.mark.slow
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("mode", MODES)
-def test_runs_that_share_their_calls(server: Running, mode: JournalMode) -> None:
+def test_runs_that_share_their_calls(server: Running, mode: Mode) -> None:
     start = server.account()
     agents = ["direct", "direct[limits.calls=9]"]
     model = f"openai:plain-{mode}[{PRICED}]"
@@ -77,7 +77,7 @@ def test_runs_that_share_their_calls(server: Running, mode: JournalMode) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("judges", [["grader"], ["grader", "grader-mild"]], ids=["judge", "panel"])
 @pytest.mark.parametrize("mode", MODES)
-def test_judges(home: Path, grader: Running, mode: JournalMode, judges: list[str]) -> None:
+def test_judges(home: Path, grader: Running, mode: Mode, judges: list[str]) -> None:
     start = grader.account()
     for name in ("one", "other"):  # their equal answers share their calls
         stage(home, name, ANSWERS, asked="same")
@@ -114,7 +114,7 @@ def test_judges(home: Path, grader: Running, mode: JournalMode, judges: list[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
+def test_arenas(home: Path, grader: Running, mode: Mode) -> None:
     start = grader.account()
     texts = [f"answer {number}" for number in range(6)]
     for name, said in (("one", texts), ("other", [f"{text}, and more" for text in texts]), ("third", texts)):
@@ -151,7 +151,7 @@ def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: JournalMode) -> None:
+def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: Mode) -> None:
     fates = ["kept", "bad timeline", "once question", "none"]
     reports = drawn("sample", len(fates), 5)
     script = tmp_path / "script.json"
@@ -182,7 +182,7 @@ def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: JournalMo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: JournalMode) -> None:
+def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: Mode) -> None:
     folder = tmp_path / "set"
     (folder / "qrels").mkdir(parents=True)
     texts = ["statins and the heart", "sleep and light", "fever in children"]
@@ -245,12 +245,12 @@ def test_a_fresh_run_that_was_killed_pays_once(home: Path, server: Running) -> N
 
 @pytest.mark.parametrize("after", ["fresh", "reuse"])
 def test_a_fresh_judging_that_was_killed_pays_once(
-    home: Path, grader: Running, monkeypatch: pytest.MonkeyPatch, after: JournalMode
+    home: Path, grader: Running, monkeypatch: pytest.MonkeyPatch, after: Mode
 ) -> None:
     start = grader.account()
     stage(home, "one", [f"answer {number}" for number in range(6)])
 
-    def judged(mode: JournalMode) -> float | None:
+    def judged(mode: Mode) -> float | None:
         given = {"judges": f"openai:grader[{PRICED}]", "base_url": grader.url, "progress": False}
         return rr.judge("one", "equivalence", journal=mode, **given).judged.runs[0].cost_paid
 

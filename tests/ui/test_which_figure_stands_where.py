@@ -176,7 +176,7 @@ async def test_a_listed_column_is_in_every_list(
     assert {name: row["model calls"] for name, row in rows_of(listed).items()} == expected
     page = "".join(report_page(store, [store.run(row.run) for row in compared.rows], compared))
     (ranking,) = rank(store, store.runs()).rankings
-    board = Board(title="t", made=0.0, mode="none", rankings=(
+    board = Board(title="t", published_at=0.0, mode="none", rankings=(
         BoardRanking(ranking=ranking, page="a.html", attempts={}, free=frozenset()),), studies=())  # fmt: skip
     for html in (page, "".join(index_page(board))):
         sheet = sheets(html)[0]

@@ -63,7 +63,6 @@ def contains(text: str, wordings: tuple[str, ...], mark: str = "") -> bool:
 
     `mark` is the decimal mark of the wordings; by default that of the text.
     """
-    text = plain_text(text)
     folded, text_mark = _folded(text), decimal_mark(text)
     marked = ""
     for wording in wordings:

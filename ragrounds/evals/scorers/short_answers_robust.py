@@ -13,7 +13,7 @@ import re
 from ragrounds.base.quantities import CLOSE, OPEN, decimal_mark, mark_quantities, quantity_pattern
 from ragrounds.base.records import Attempt, Gold, Question, Score
 from ragrounds.base.text import words
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.option_marks import plain
 from ragrounds.evals.scorers.short_answers import ShortAnswer, last_answer, references, word_f1
 
@@ -32,8 +32,9 @@ class RobustShortAnswer(ShortAnswer, frozen=True, kw_only=True):
         reading, expected = read_long(attempt), references(gold)
         if not expected:
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
-        tagged = last_answer(attempt.text)
-        stated = _LEAD.sub("", attempt.text if tagged is None else tagged)
+        text = answer_text(attempt, question)
+        tagged = last_answer(text)
+        stated = _LEAD.sub("", text if tagged is None else tagged)
         mark = decimal_mark("\n".join((question.text, *expected)))
         answer = tokens(stated, mark)
         value = max(self.measure(answer, tokens(reference, mark)) for reference in expected) if answer else 0.0
@@ -51,7 +52,7 @@ def tokens(text: str, mark: str = "") -> str:
     for part in re.split(f"({OPEN}[^{CLOSE}]*{CLOSE})", marked):
         if part.startswith(OPEN):
             parts.append(part)
-        else:
+        elif part.strip():
             signed = _SIGN.sub(lambda sign: " positive " if "+" in sign[0] else " negative ", plain(part))
             parts += words(_ARTICLE.sub("", signed.replace("'", "")))
     return " ".join(parts)
