@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import AttemptKey, Store
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
@@ -153,9 +155,20 @@ def comparison_basis(
     )
 
 
-def scorers_with_figures(store: Store, run: Run) -> list[str]:
-    """Return the scorers that have something to show for a run: a value, or the failures of a judge."""
-    return [name for name, values in store.score_counts(run).items() if values or described(name).needs_judge]
+def scorers_with_figures(store: Store, runs: Sequence[Run]) -> dict[str, list[str]]:
+    """Map run ids to the scorers that have something to show: a value, or the failures of a judge."""
+    scores, numbered = schema.scores, schema.runs
+    query = (
+        sa.select(numbered.c.id, scores.c.scorer, sa.func.count(scores.c.value))
+        .join(numbered, numbered.c.number == scores.c.run)
+        .where(numbered.c.id.in_([run.id for run in runs]))
+        .group_by(numbered.c.id, scores.c.scorer)
+    )
+    scorers: dict[str, list[str]] = {run.id: [] for run in runs}
+    with store.engine.connect() as connection:
+        for run, name, values in connection.execute(query):
+            scorers[run] += [name] if values or described(name).needs_judge else []
+    return scorers
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:

@@ -54,17 +54,18 @@ def run_overviews(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -
     """
     # The store remembers only the last questions that were read, so runs on the same questions follow each other.
     by_questions = sorted(runs, key=lambda run: run.questions)
-    overviews = {run.id: _overview(store, run, names.get(run.id, "")) for run in by_questions}
+    scorers = scorers_with_figures(store, runs)
+    overviews = {run.id: _overview(store, run, names.get(run.id, ""), scorers[run.id]) for run in by_questions}
     return [overviews[run.id] for run in runs]
 
 
-def _overview(store: Store, run: Run, name: str) -> RunOverview:
+def _overview(store: Store, run: Run, name: str, scorers: Sequence[str]) -> RunOverview:
     attempts = store.summaries(run)
     sums = attempt_sums(run, attempts, run.count * run.epochs)
     stopped_early = bool(early_stops(store, [run]))
     so_far = "not_run" in sums["statuses"] and not stopped_early
-    has_attempts = any(status != "not_run" for status in sums["statuses"])
-    scorer, score = _headline_figure(store, run, attempts, so_far, stopped_early) if has_attempts else ("", None)
+    headlines = headline_of(store.questions(run)[0], scorers)
+    scorer = headlines[0].scorer if headlines and any(status != "not_run" for status in sums["statuses"]) else ""
     models = run.identity.get("models")
     model_names = [str(model).partition("[")[0] for model in models.values()] if isinstance(models, Mapping) else []
     return RunOverview(
@@ -73,30 +74,24 @@ def _overview(store: Store, run: Run, name: str) -> RunOverview:
         name=name,
         models=tuple(dict.fromkeys(model_names)),
         scorer=scorer,
-        score=score,
+        score=_figure(store, run, scorer, attempts, so_far, stopped_early) if scorer else None,
         so_far=so_far,
         unit=described(scorer).unit if scorer else "percent",
     )
 
 
-def _headline_figure(
-    store: Store, run: Run, attempts: list[Attempt], so_far: bool, stopped_early: bool
-) -> tuple[str, float | None]:
-    """Return the headline scorer, empty if there is none, and the figure; ``None`` if no question is finished yet."""
-    all_questions = store.questions(run)[0]
-    headlines = headline_of(all_questions, scorers_with_figures(store, run))
-    if not headlines:
-        return "", None
-    name = headlines[0].scorer
+def _figure(
+    store: Store, run: Run, scorer: str, attempts: list[Attempt], so_far: bool, stopped_early: bool
+) -> float | None:
+    """Return the figure of a run under a scorer; ``None`` if no question is finished yet or its scores are damaged."""
     try:
-        loaded = {run.id: (attempts, store.scores(run, name))}
-        basis = comparison_basis(store, [run], [name], False, answered=so_far or stopped_early, loaded=loaded)
-        questions = basis.questions_for(name)
-        if so_far and pooled_yet(
-            (question.benchmark for question in basis.questions), (question.benchmark for question in all_questions)
-        ):
+        loaded = {run.id: (attempts, store.scores(run, scorer))}
+        basis = comparison_basis(store, [run], [scorer], False, answered=so_far or stopped_early, loaded=loaded)
+        questions = basis.questions_for(scorer)
+        all_datasets = (question.benchmark for question in store.questions(run)[0])
+        if so_far and pooled_yet((question.benchmark for question in basis.questions), all_datasets):
             questions = [replace(question, benchmark="") for question in questions]
-        values, _ = basis.values(name, run, questions)
+        values, _ = basis.values(scorer, run, questions)
     except UserError:
-        return name, None
-    return name, figure(questions, values, {}, 0, described(name), basis.epochs, resamples=0).value
+        return None
+    return figure(questions, values, {}, 0, described(scorer), basis.epochs, resamples=0).value

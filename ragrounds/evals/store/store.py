@@ -375,13 +375,6 @@ class Store:
         conditions += [table.c.question_id == question_id, table.c.epoch == epoch]
         return [row.scorer for row in self._read(sa.select(table.c.scorer).where(*conditions))]
 
-    def score_counts(self, run: Run) -> dict[str, int]:
-        """Map each scorer that has scored a run to the number of its scores with a value."""
-        table = schema.scores
-        statement = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == self.number(run))
-        rows: Sequence[Any] = self._read(statement.group_by(table.c.scorer)).all()
-        return dict(map(tuple, rows))
-
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """Yield all scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
         table = schema.scores

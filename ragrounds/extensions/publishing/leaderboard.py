@@ -105,14 +105,14 @@ def rank(
         report: called with the number of runs that are compared.
     """
     questions = {run.questions: store.questions(run)[0] for run in {run.questions: run for run in runs}.values()}
-    grouped: dict[_Key, list[Run]] = {}
+    scorers, grouped = scorers_with_figures(store, runs), dict[_Key, list[Run]]()
     not_started: list[str] = []
     for run in runs:
         if all(status == "not_run" for status in store.done(run).values()):
             not_started.append(run.id)
             continue
         stop = early_stops(store, [run]).get(run.id)
-        headlines = headline_of(questions[run.questions], scorers_with_figures(store, run))
+        headlines = headline_of(questions[run.questions], scorers[run.id])
         key = _Key(
             run.questions,
             run.epochs,
