@@ -28,7 +28,7 @@ _FINAL = ("majority", "moderator")
 
 
 class State(Shared, total=False):
-    said: Annotated[list[str], operator.add]
+    replies: Annotated[list[str], operator.add]
     """All replies, round by round."""
     agent: int
     """Agent of a reply, from 0."""
@@ -39,10 +39,10 @@ def build() -> Graph:
 
     def attempts(state: State, context: Context) -> list[State]:
         """Return a state for each agent; none after the last round."""
-        replies, agents = state.get("said", []), int_parameter(context, "agents", 3)
+        replies, agents = state.get("replies", []), int_parameter(context, "agents", 3)
         if len(replies) >= agents * int_parameter(context, "rounds", 2):
             return []
-        return [{"said": replies[-agents:], "agent": agent} for agent in range(agents)]
+        return [{"replies": replies[-agents:], "agent": agent} for agent in range(agents)]
 
     return vote(State, convene, attempts=attempts, attempt=speak, after=[answer], more={"speak": "convene"})
 
@@ -55,19 +55,19 @@ async def convene(state: State, runtime: Runtime[Context]) -> State:
 
 async def speak(state: State, runtime: Runtime[Context]) -> State:
     """Ask an agent for its answer, with the others' last answers if there are any."""
-    context, replies, agent = runtime.context, state["said"], state["agent"]
+    context, replies, agent = runtime.context, state["replies"], state["agent"]
     role = f"debate/persona{agent % 3 + 1}" if switch(context, "personas", False) else ""
     persona = context.prompts.text(role, context.stem.language) if role else ""
     if not replies:
-        return {"said": [await say(context, role, "answer")]}
+        return {"replies": [await say(context, role, "answer")]}
     other_answers = numbered([text for index, text in enumerate(replies) if index != agent])
     sections = {"Your last answer": replies[agent], "Answers of the others": other_answers}
-    return {"said": [await say(context, "debate/again", "answer", sections, persona=persona)]}
+    return {"replies": [await say(context, "debate/again", "answer", sections, persona=persona)]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Take the majority's answer, or ask a moderator to decide."""
-    context, last = runtime.context, state["said"][-int_parameter(runtime.context, "agents", 3) :]
+    context, last = runtime.context, state["replies"][-int_parameter(runtime.context, "agents", 3) :]
     if choice(context, "final", _FINAL) == "moderator" or not context.question.options:
         return {"answer": await say(context, "debate/moderate", "answer", {"Answers": numbered(last)})}
     best = majority([letter(text, context.question.options) for text in last])

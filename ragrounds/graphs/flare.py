@@ -46,11 +46,11 @@ _GAP, _SPANS = 5, 10
 
 
 class State(Shared, total=False):
-    written: list[str]
+    sentences: list[str]
     """The answer so far, in sentences."""
     queries: list[str]
     """Queries of the next search; empty if the answer is finished."""
-    asked: list[str]
+    own_queries: list[str]
     """Queries that the model wrote by itself."""
 
 
@@ -75,7 +75,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
 async def write(state: State, runtime: Runtime[Context]) -> State:
     """Continue the text up to the next search, or to the end."""
     context = runtime.context
-    if choice(context, "form", _FORMS) == "direct" and not state.get("asked"):
+    if choice(context, "form", _FORMS) == "direct" and not state.get("own_queries"):
         next_state = await _by_probability(state, context)
         if next_state is not None:
             return next_state
@@ -85,7 +85,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
 
 async def _by_probability(state: State, context: Context) -> State | None:
     """Continue sentence by sentence up to an uncertain one; ``None`` if the server gives no probabilities."""
-    so_far, rewriting = state.get("written", []), bool(state.get("queries"))
+    so_far, rewriting = state.get("sentences", []), bool(state.get("queries"))
     while len(so_far) < int_parameter(context, "steps", 10):
         lookahead = int_parameter(context, "lookahead", 64)
         try:
@@ -96,21 +96,21 @@ async def _by_probability(state: State, context: Context) -> State | None:
             return None
         following = sentences(without_thought(reply.text)) if reply else []
         if not reply or not following:
-            return {"written": so_far, "queries": []}
+            return {"sentences": so_far, "queries": []}
         if not rewriting and reply.logprobs is None:
             return None
         if not rewriting and (queries := await _queries(context, reply.logprobs or (), so_far, following[0])):
-            return {"written": so_far, "queries": queries}
+            return {"sentences": so_far, "queries": queries}
         so_far, rewriting = [*so_far, following[0]], False
         if len(following) == 1 and reply.finish != "length":
-            return {"written": so_far, "queries": []}
+            return {"sentences": so_far, "queries": []}
     context.note("step_limit", f"all {len(so_far)} sentences were written without an end")
-    return {"written": so_far, "queries": []}
+    return {"sentences": so_far, "queries": []}
 
 
 async def _by_instruction(state: State, context: Context) -> State:
     """Continue up to a search that the model requests by itself, or to the end."""
-    so_far, previous_queries = state.get("written", []), state.get("asked", [])
+    so_far, previous_queries = state.get("sentences", []), state.get("own_queries", [])
     manner = f" {context.prompts.text('flare/instruct', context.stem.language)}"
     reply = await _continue_text(context, state, so_far, manner, stop=(")]",))
     text = without_thought(put_back(reply, {")]": "[Search("})) if reply else ""
@@ -124,9 +124,9 @@ async def _by_instruction(state: State, context: Context) -> State:
         query = ""
     queries = [query] if query else []
     return {
-        "written": [*so_far, sentence] if sentence else so_far,
+        "sentences": [*so_far, sentence] if sentence else so_far,
         "queries": queries,
-        "asked": [*previous_queries, *queries],
+        "own_queries": [*previous_queries, *queries],
     }
 
 
@@ -185,7 +185,7 @@ def tokens_of(tokens: Sequence[TokenLogprob], sentence: str) -> list[TokenLogpro
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the written text to an option. The answer to a long question is the written text."""
-    context, parts = runtime.context, state["written"]
+    context, parts = runtime.context, state["sentences"]
     if parts:
         text = " ".join(parts)
         return await concluded(context, text, parts[-1], long=text)

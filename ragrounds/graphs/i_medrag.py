@@ -50,7 +50,7 @@ class FollowUp(TypedDict):
 
 
 class State(published.State, total=False):
-    known: Annotated[list[FollowUp], operator.add]
+    findings: Annotated[list[FollowUp], operator.add]
     rounds: int
 
 
@@ -110,7 +110,7 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
     findings = ending(context, _findings_text(state), context.room(prompt(""), role="querying"), role="querying")
     reply = await context.ask(prompt(findings), role="querying")
-    previous = {folded(entry["question"]) for entry in state.get("known", [])}
+    previous = {folded(entry["question"]) for entry in state.get("findings", [])}
     further: list[str] = []
     for text in read_questions(without_thought(reply.text)):
         if folded(text) in previous:
@@ -130,7 +130,7 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
         reply = await published.looked_up(runtime.context, text)
         if reply is not None:
             answers.append({"question": text, "answer": without_thought(reply)})
-    return {"known": answers, "rounds": state.get("rounds", 0) + 1}
+    return {"findings": answers, "rounds": state.get("rounds", 0) + 1}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
@@ -162,5 +162,5 @@ def read_questions(text: str) -> list[str]:
 
 def _findings_text(state: State) -> str:
     """Return the follow-up questions and answers so far as text."""
-    entries = state.get("known", [])
+    entries = state.get("findings", [])
     return "\n\n".join(f"Query: {entry['question']}\nAnswer: {entry['answer']}" for entry in entries) or "(none yet)"

@@ -50,7 +50,7 @@ def call_arguments(bound: Mapping[str, object]) -> CallArguments:
         if name not in _NAMES:
             raise UserError(
                 f"The attempt's model cannot be given {name!r} with a call.{nearest(name, _NAMES)} It takes "
-                f"{', '.join(_NAMES)}; other settings of sampling belong in the model's text: openai:NAME[top_p=0.9]."
+                f"{', '.join(_NAMES)}; set other sampling parameters in the model's text: openai:NAME[top_p=0.9]."
             )
     try:
         settings = msgspec.convert(dict(bound), _Bound)

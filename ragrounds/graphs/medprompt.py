@@ -61,7 +61,7 @@ class Solved(msgspec.Struct, frozen=True):
 class State(Shared, total=False):
     nearest: list[dict[str, Any]]
     """Solved questions, nearest first."""
-    shown: list[tuple[str, str]]
+    example_turns: list[tuple[str, str]]
     """Turns of the examples: the model's prompt, and its answer."""
     number: int
     """Number of a vote, from 0."""
@@ -74,7 +74,7 @@ def build() -> Graph:
 
     def attempts(state: State, context: Context) -> list[State]:
         votes = int_parameter(context, "votes", 5) if context.question.options else 1
-        return [{"shown": state["shown"], "number": number} for number in range(votes)]
+        return [{"example_turns": state["example_turns"], "number": number} for number in range(votes)]
 
     return vote(State, recall, explain, attempts=attempts, attempt=solve, after=[answer])
 
@@ -113,7 +113,7 @@ async def explain(state: State, runtime: Runtime[Context]) -> State:
                 )
                 continue
         turns.append((prompt[-1].content, text))
-    return {"shown": turns}
+    return {"example_turns": turns}
 
 
 async def solve(state: State, runtime: Runtime[Context]) -> State:
@@ -124,7 +124,7 @@ async def solve(state: State, runtime: Runtime[Context]) -> State:
     shuffled = {label: question.options[letter] for label, letter in zip(question.options, letters, strict=True)}
     *system, last = answer_prompt(context, question=structs.replace(question, options=shuffled))
     turns: list[Message] = []
-    for user, text in state["shown"]:
+    for user, text in state["example_turns"]:
         more = [*turns, Message("user", user), Message("assistant", text)]
         if context.room([*system, *more, last]) == 0:
             context.note("window_full", f"only the nearest {len(turns) // 2} examples fit the window")

@@ -63,7 +63,7 @@ class State(Shared, total=False):
     """Passage that a part is written with; empty for none."""
     tried: Annotated[list[Segment], operator.add]
     """Parts of all rounds."""
-    kept: list[str]
+    segments: list[str]
     """Answer so far, with its marks."""
 
 
@@ -71,11 +71,11 @@ def build() -> Graph:
     """Build the graph START → retrieve → write, for each passage → choose (→ retrieve) → answer → END."""
 
     def attempts(state: State, context: Context) -> list[State]:
-        return [{"passage": id, "kept": state.get("kept", [])} for id in state["passages"] or [""]]
+        return [{"passage": id, "segments": state.get("segments", [])} for id in state["passages"] or [""]]
 
     def after_choice(state: State, runtime: Runtime[Context]) -> str:
         """Return the next node: another search if the part asks for it and parts are left, else the answer."""
-        segments = state["kept"]
+        segments = state["segments"]
         more = segments[-1].endswith("[Retrieval]") and len(segments) < int_parameter(runtime.context, "segments", 1)
         return "retrieve" if more else "answer"
 
@@ -85,7 +85,7 @@ def build() -> Graph:
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     """Search for the question and the last part. Before the first part, search only if it is needed."""
-    context, segments = runtime.context, state.get("kept", [])
+    context, segments = runtime.context, state.get("segments", [])
     choice(context, "mode", _MODES)  # checked before any call is paid for
     retrieval = choice(context, "retrieval", ("adaptive", "always", "never"))
     if not segments and (retrieval == "never" or (retrieval == "adaptive" and not await _needs_search(context))):
@@ -111,7 +111,7 @@ def _instruction(context: Context) -> tuple[Message, ...]:
 
 async def write(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the next part with one passage, and score it by its marks."""
-    context, segments = runtime.context, state["kept"]
+    context, segments = runtime.context, state["segments"]
     passages = [context.passage(state["passage"])] if state["passage"] else []
 
     def prompt(documents: str) -> tuple[Message, ...]:
@@ -160,12 +160,12 @@ async def choose(state: State, runtime: Runtime[Context]) -> State:
     """Keep the part of this round that has the highest score."""
     tried = state["tried"][-max(1, len(state["passages"])) :]
     best = max(tried, key=lambda segment: segment["score"])
-    return {"kept": [*state.get("kept", []), best["text"]]}
+    return {"segments": [*state.get("segments", []), best["text"]]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Map the written text to an option. The answer to a long question is the written text."""
-    context, parts = runtime.context, [text for segment in state["kept"] if (text := plain(segment))]
+    context, parts = runtime.context, [text for segment in state["segments"] if (text := plain(segment))]
     if parts:
         text = " ".join(parts)
         return await concluded(context, text, parts[-1], long=text)

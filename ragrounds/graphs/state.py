@@ -106,13 +106,13 @@ def word(context: Context, name: str, default: str) -> str:
     return str(context.parameters.get(name, default))
 
 
-def choice(context: Context, name: str, known: Collection[str]) -> str:
+def choice(context: Context, name: str, options: Collection[str]) -> str:
     """Return a parameter that is one of some words, by default the first of them.
 
     Raises:
-        UserError: it is another word.
+        UserError: it is none of these words.
     """
-    value = word(context, name, next(iter(known)))
-    if value not in known:
-        raise UserError(f"Unknown {name} {value!r}.{nearest(value, known)} Known: {', '.join(known)}.")
+    value = word(context, name, next(iter(options)))
+    if value not in options:
+        raise UserError(f"Unknown {name} {value!r}.{nearest(value, options)} Known: {', '.join(options)}.")
     return value

@@ -58,7 +58,7 @@ class Wish(TypedDict):
 class Turn(TypedDict, total=False):
     """Text and calls of the model, or the result of one call: passages or a notice."""
 
-    said: str
+    text: str
     wishes: list[Wish]
     answers: str
     passages: list[str]
@@ -98,7 +98,7 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
     ]
     if wishes and turn >= int_parameter(context, "turns", 10):
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
-    return {"conversation": [{"said": reply.text, "wishes": wishes}], "turns": turn}
+    return {"conversation": [{"text": reply.text, "wishes": wishes}], "turns": turn}
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
@@ -163,8 +163,8 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     messages = _messages(context, answered_state)
     if context.question.options:
         messages = (*messages, *choose_prompt(context))
-    elif last.get("said", "").strip() and not last.get("wishes"):
-        return {"answer": last["said"]}
+    elif last.get("text", "").strip() and not last.get("wishes"):
+        return {"answer": last["text"]}
     else:
         context.note("no_answer", "the loop ended without an answer; it is asked for without tools")
         messages = (*messages, *context.prompts.render("tool_agent/answer_now", context.stem.language))
@@ -183,7 +183,7 @@ def _messages(context: Context, state: State) -> tuple[Message, ...]:
             messages.append(Message("tool", _result(context, turn), answers=turn["answers"]))
         else:
             calls = tuple(ToolCall(wish["id"], wish["name"], wish["arguments"]) for wish in turn["wishes"])
-            messages.append(Message("assistant", turn["said"] or ("" if calls else "…"), calls=calls))
+            messages.append(Message("assistant", turn["text"] or ("" if calls else "…"), calls=calls))
     return tuple(messages)
 
 

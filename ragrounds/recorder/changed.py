@@ -24,9 +24,9 @@ Hit = Mapping[str, Any]
 class Changed(NamedTuple):
     """Results of a search and their replacement."""
 
-    found: Sequence[Hit]
-    given: Sequence[Hit]
-    """Replacement passages. `at` of each is its index in `found`. It is below 0 for a new passage."""
+    original: Sequence[Hit]
+    replacement: Sequence[Hit]
+    """Replacement passages. `at` of each is its index in `original`. It is below 0 for a new passage."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _documents(results: Sequence[Any], changed: Changed) -> list[Any]:
         originals[index].model_copy(update={"page_content": passage["text"]})
         if (index := passage["at"]) >= 0
         else Document(passage["text"], id=passage["id"], metadata=_fields(like, passage))
-        for passage in changed.given
+        for passage in changed.replacement
     ]
 
 
@@ -98,7 +98,7 @@ def _nodes(results: Sequence[Any], changed: Changed) -> list[Any]:
 
     originals, nodes = _reported_results(results), []
     like = originals[0].node.metadata if originals else {"title": "", "source": ""}
-    for passage in changed.given:
+    for passage in changed.replacement:
         node: Any = TextNode(text=passage["text"], id_=passage["id"], metadata=_fields(like, passage))
         if passage["at"] >= 0:
             node = originals[passage["at"]].node.model_copy(deep=True)
@@ -127,13 +127,13 @@ def _hits(content: Any, changed: Changed) -> Any:
         name = next((key for key in LISTS if key in content), "")
         return {**content, name: _hits(content.get(name), changed)}
     hits = [hit for hit in _reported_results(content or ()) if not isinstance(hit, str)]
-    if len(hits) != len(changed.found):
+    if len(hits) != len(changed.original):
         raise Unsent("what this tool gives cannot be changed: its passages are not found again in its list of hits")
     new_hits = []
-    for passage in changed.given:
+    for passage in changed.replacement:
         hit = hits[passage["at"]] if passage["at"] >= 0 else hits[0] if hits else {"text": "", "title": ""}
         if not isinstance(hit, dict):
-            new_hits += _documents([*hits], changed._replace(given=[passage]))
+            new_hits += _documents([*hits], changed._replace(replacement=[passage]))
         elif passage["at"] < 0:
             new_hits.append(_fields(hit, passage))
         else:
@@ -150,10 +150,10 @@ def _text(content: object, changed: Changed) -> str:
         except ValueError:  # the text only begins like JSON
             pass
     before, rest = [], str(content)
-    for passage in changed.found:
+    for passage in changed.original:
         head, separator, rest = rest.partition(str(passage["text"]))
         if not separator:
             raise Unsent("results of this tool cannot be changed: its text does not contain its passages unchanged")
         before.append(head)
-    parts = [(before[max(0, passage["at"])] if before else "") + passage["text"] for passage in changed.given]
+    parts = [(before[max(0, passage["at"])] if before else "") + passage["text"] for passage in changed.replacement]
     return ("".join(parts) + (rest if parts else "")).strip()

@@ -124,10 +124,10 @@ class ChildWatcher:
                 header, body = ask(_response_header(answer), answer.body)
             return _response_or_error(header, body)
 
-    def unseen(self, what: str, *, counted: bool = False) -> None:
+    def unseen(self, label: str, *, counted: bool = False) -> None:
         """Report traffic that left the process through no known client (contract: Watcher)."""
         with self._line() as ask:
-            _response_or_error(*ask({"token": self.token, "unseen": what, "counted": counted}, b""))
+            _response_or_error(*ask({"token": self.token, "unseen": label, "counted": counted}, b""))
 
     def count_socket(self) -> None:
         """Report a socket that Python requested in this process."""

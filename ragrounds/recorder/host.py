@@ -190,16 +190,16 @@ class HostWatcher:
                 verdict = verdicts.get()
             return question.settled(verdict)
 
-    def unseen(self, what: str, *, counted: bool = False) -> None:
+    def unseen(self, label: str, *, counted: bool = False) -> None:
         """Report traffic that left the process through no known client (contract: Watcher).
 
         Raises:
             Unsent: nothing may leave the process.
         """
-        self.link.tell(self.attempt, "unseen", what, counted=counted)
+        self.link.tell(self.attempt, "unseen", label, counted=counted)
         if self.link.closed and not self.link.left:
             self.link.flush()
-            raise Unsent(f"{what} was asked for, and a replay sends nothing")
+            raise Unsent(f"{label} was asked for, and a replay sends nothing")
 
     def forked(self) -> None:
         """Stop reporting, in a forked child (contract: Watcher)."""

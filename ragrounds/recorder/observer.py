@@ -90,11 +90,11 @@ class Observer(Protocol):
     def handed_on(self, query: str) -> None:
         """Report that a tool called with this query passed on known results. Its output is not a new search."""
 
-    def model_called(self, token: str, what: str, begun: bool) -> None:
-        """Report that a model call of the system began (`begun`), or ended.
+    def model_called(self, token: str, label: str, has_begun: bool) -> None:
+        """Report that a model call of the system began (`has_begun`), or ended.
 
         `token` is its id, and is in :data:`~.wire.MODEL_CALL` meanwhile. A call without an HTTP call is not recorded,
-        and `what` describes it as in :meth:`unseen`.
+        and `label` describes it as in :meth:`unseen`.
         """
 
     def model_started(self, token: str, provider: str, model: str, kind: str) -> None:
@@ -118,8 +118,8 @@ class Observer(Protocol):
         ``usage_metadata``; ``None`` if unknown); from the system's own cache; or with an error of this class.
         """
 
-    def unseen(self, what: str) -> None:
-        """Report a call that cannot be recorded, and so not replayed. `what` describes it: ``a model of class
+    def unseen(self, label: str) -> None:
+        """Report a call that cannot be recorded, and so not replayed. `label` describes it: ``a model of class
         FakeListChatModel``.
         """
 

@@ -96,7 +96,7 @@ class Watcher(Protocol):
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """Do the same for a synchronous client."""
 
-    def unseen(self, what: str, *, counted: bool = False) -> None:
+    def unseen(self, label: str, *, counted: bool = False) -> None:
         """Report traffic that left the process through no known client. `counted` if it is part of an earlier report.
 
         Raises:

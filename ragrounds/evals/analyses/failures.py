@@ -46,7 +46,7 @@ class GroupFailures(Struct, frozen=True, kw_only=True):
 
 
 def failures_by(
-    run: ScoredRun, searches: Mapping[str, FoundPassages], by: str, k: int, seed: int = 0
+    run: ScoredRun, searches: Mapping[str, FoundPassages], property_name: str, k: int, seed: int = 0
 ) -> list[GroupFailures]:
     """Return the answers of a run by a property of its questions, the largest group first.
 
@@ -55,7 +55,7 @@ def failures_by(
     Raises:
         UserError: no question has the property.
     """
-    property_of = property_named(by, run.questions)
+    property_of = property_named(property_name, run.questions)
     ranks = gold_ranks(run, searches)
     groups: dict[str, list[str]] = {}
     for question in run.questions:

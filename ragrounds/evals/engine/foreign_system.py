@@ -85,10 +85,10 @@ class AttemptObservation:
         """Record that a step began."""
         self._context.entered(task, node, inside)
 
-    def model_called(self, token: str, what: str, begun: bool) -> None:
+    def model_called(self, token: str, label: str, has_begun: bool) -> None:
         """Record that a model call ended. It counts as unrecorded if no request at the wire belongs to it."""
-        if not begun and self._recorder and token not in self._recorder.wired:
-            self.unseen(what)
+        if not has_begun and self._recorder and token not in self._recorder.wired:
+            self.unseen(label)
             self._context.add_cost(None, None, False)
 
     def model_started(self, token: str, provider: str, model: str, kind: str) -> None:
@@ -223,10 +223,10 @@ class AttemptObservation:
         )
         return returned
 
-    def unseen(self, what: str) -> None:
+    def unseen(self, label: str) -> None:
         """Count a call that cannot be replayed; it ends a replay."""
         if self._recorder:
-            self._recorder.unseen(what)
+            self._recorder.unseen(label)
 
 
 def _options_in(query: str, item: Question) -> list[str]:

@@ -55,10 +55,10 @@ class ParentSearcher:
         while True:
             hits = await fetch(depth)
             if len(hits) < depth or len({(hit.corpus, hit.document) for hit in hits}) >= k:
-                return self._whole(hits, k)
+                return self._whole_documents(hits, k)
             depth *= 4
 
-    def _whole(self, hits: Sequence[Passage], k: int) -> list[Passage]:
+    def _whole_documents(self, hits: Sequence[Passage], k: int) -> list[Passage]:
         best: dict[tuple[str, str], Passage] = {}
         for hit in hits:
             best.setdefault((hit.corpus, hit.document), hit)

@@ -239,7 +239,7 @@ class AttemptRecorder:
         """
         return self._from_other_thread(request, send, waits=running_loop() is not self._loop)
 
-    def unseen(self, what: str, *, counted: bool = False) -> None:
+    def unseen(self, label: str, *, counted: bool = False) -> None:
         """Handle a call by an unknown client (contract: Watcher).
 
         Raises:
@@ -248,9 +248,9 @@ class AttemptRecorder:
         if self.over:
             return
         if self.closed:
-            self.end(NotReplayed(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
+            self.end(NotReplayed(f"Replay: {label} was asked for, which no journal holds; nothing was sent."))
         if not counted:
-            self.count_missed(what)
+            self.count_missed(label)
 
     def forked(self) -> None:
         """Stop recording, because this is a forked child's copy (contract: Watcher)."""
