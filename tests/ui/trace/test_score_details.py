@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from ragrounds.evals.trace.causes import CAUSES, Cause
 from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.traces import trace
+from ragrounds.ui.trace import details
 from ragrounds.ui.trace.details import _score_line, detail, hop_blocks
 from ragrounds.ui.trace.hop_lines import hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -101,3 +103,13 @@ def test_a_line_of_hops_has_the_answers_words_and_not_the_verdict(hunt_pages: Pa
     assert hop_line(read).answer == loaded.attempt.text[:80]
     assert "read as mismatch" not in hop_line(read).answer
     assert "mismatch by equivalent" in hop_blocks(loaded, 0)[0].text
+
+
+def test_what_of_a_reply_was_not_read_is_shown(monkeypatch) -> None:
+    monkeypatch.setattr(details, "_score_lines", lambda loaded: [])
+    question = SimpleNamespace(text="Which?")
+    for text, remark in (("<think>A?</think>C", "not read: thought (2 characters)"), ("C", "")):
+        loaded = SimpleNamespace(attempt=SimpleNamespace(text=text), summary=SimpleNamespace(question=question))
+        texts = [block.text for block in details.answer_blocks(loaded)]
+        assert [text for text in texts if text.startswith("not read")] == ([remark] if remark else [])
+        assert texts[-1] == text
