@@ -451,7 +451,7 @@ class _SetSearch:
         self._add_entry(label, scores, facts)
 
     def carry_out(self, folder: Path | None) -> None:
-        """Search with each retriever, with and without written queries and the guard; write the rankings to `folder`."""
+        """Search with each retriever, with and without written queries and the guard; write rankings to `folder`."""
         request, queries, settings = self._request, self.queries, self._settings
         assert queries is not None
         file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
