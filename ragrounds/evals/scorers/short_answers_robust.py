@@ -17,6 +17,8 @@ from ragrounds.evals.scorers.answer_status import answer_text, read_long
 from ragrounds.evals.scorers.option_marks import plain
 from ragrounds.evals.scorers.short_answers import ShortAnswer, last_answer, references, word_f1
 
+_LONGEST = 20_000
+"""Number of characters of an answer that are read: a longer one is no short answer."""
 _LEAD = re.compile(r"^\W*(?:(?:the |my )?(?:final |short |correct )?answer(?: is\b:?|:)|答案(?:是|为)?[:：]?)\s*", re.I)
 _ARTICLE = re.compile(r"(?<![\w-])(?:the|an?|The|An|A(?=\s[a-z]))\s+(?=\w)")
 _SIGN = re.compile(r"(?<=[^\W_])\s?(?:\((?:\+|[-\u2212\u2013])\)|\+|(?<!\s)[-\u2212\u2013])(?!\w)")
@@ -34,7 +36,7 @@ class RobustShortAnswer(ShortAnswer, frozen=True, kw_only=True):
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         text = answer_text(attempt, question)
         tagged = last_answer(text)
-        stated = _LEAD.sub("", text if tagged is None else tagged)
+        stated = _LEAD.sub("", text if tagged is None else tagged)[:_LONGEST]
         mark = decimal_mark("\n".join((question.text, *expected)))
         answer = tokens(stated, mark)
         value = max(self.measure(answer, tokens(reference, mark)) for reference in expected) if answer else 0.0
