@@ -123,7 +123,7 @@ def test_settings_may_be_nested_too_deeply_or_no_text(command: Cli, tmp_path: Pa
     done = command("runs", "ls", RAGROUNDS_CONFIG=str(tmp_path / "s.toml"))
     assert done.returncode == 2
     assert "nested too deeply" in done.stderr
-    (tmp_path / "b.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "b.toml").write_bytes(b"\x80\x81")
     done = command("list", "agents", "b.toml")
     assert done.returncode == 2
     assert "is not UTF-8" in done.stderr

@@ -153,7 +153,7 @@ def _events() -> dict[str, type[Struct]]:
     These are the methods of an observer, the watcher's own, recorded randomness, and read dependencies.
     """
     events = {
-        "unseen": msgspec.defstruct("unseen", [("what", str), ("counted", bool, False)]),
+        "unseen": msgspec.defstruct("unseen", [("label", str), ("counted", bool, False)]),
         "value": msgspec.defstruct("value", [("site", str), ("value", str)]),
         "read": msgspec.defstruct("read", [("reported", ReportedDependencies)]),
     }

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
+from msgspec.structs import asdict
 
 from ragrounds.api.data import finding_line
 from ragrounds.cli import options
@@ -165,7 +166,9 @@ def import_command(
     for line in import_lines(imported):
         say(line)
     if as_json:
-        print_json(imported)
+        fields_of_result = asdict(imported)
+        del fields_of_result["settings"]  # of this process, not of the import
+        print_json(fields_of_result)
         return
     for finding in imported.findings:
         tell(finding_line(finding))
