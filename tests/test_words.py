@@ -125,6 +125,7 @@ def test_pages_say_it_plainly() -> None:
     assert not found
 
 
+@pytest.mark.slow
 def test_packages_are_within_their_tokens() -> None:
     """A package that needs more tokens needs a commit of its own that raises its limit and gives the reason."""
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8"))["tokens"]

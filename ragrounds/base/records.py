@@ -274,7 +274,7 @@ class Call(Struct, frozen=True, kw_only=True):
             cost_paid=0.0 if self.cached else self.cost_uncached,
             cost_uncached=self.cost_uncached,
             seconds=self.seconds,
-            unanswered=sum(fault.unanswered for fault in self.faults) if is_model else 0,
+            unanswered=sum(fault.unanswered for fault in self.faults) if is_model and self.faults else 0,
         )
 
     @property
@@ -553,6 +553,9 @@ def blank(text: str) -> bool:
     White space, control characters and marks of no width are invisible. This function alone decides that an answer is
     ``empty``.
     """
+    first = text.lstrip()[:1]
+    if first and first.isprintable():  # as in most texts
+        return False
     return not any(letter.isprintable() and not letter.isspace() for letter in text)
 
 

@@ -63,18 +63,26 @@ class Spent(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int | None:
         """Return the number of tokens, in and out; ``None`` if unknown."""
-        return None if self.usage is None else self.usage.total
+        return None if self.usage is None else self.usage.input + self.usage.output
 
 
 def total_spent(parts: Iterable[Spent]) -> Spent:
     """Return the sum of all parts, whose order does not matter."""
-    terms = (Spent(), *parts)
-    usages = [term.usage for term in terms]
+    calls = unanswered = 0
+    usage: Usage | None = Usage()
+    paid, uncached, seconds = list[float | None](), list[float | None](), list[float]()
+    for part in parts:
+        calls += part.calls
+        unanswered += part.unanswered
+        usage = None if usage is None or part.usage is None else usage + part.usage
+        paid.append(part.cost_paid)
+        uncached.append(part.cost_uncached)
+        seconds.append(part.seconds)
     return Spent(
-        calls=sum(term.calls for term in terms),
-        usage=None if None in usages else sum(filter(None, usages), Usage()),
-        cost_paid=known_sum([term.cost_paid for term in terms]),
-        cost_uncached=known_sum([term.cost_uncached for term in terms]),
-        seconds=math.fsum(term.seconds for term in terms),
-        unanswered=sum(term.unanswered for term in terms),
+        calls=calls,
+        usage=usage,
+        cost_paid=known_sum([0.0, *paid]),
+        cost_uncached=known_sum([0.0, *uncached]),
+        seconds=math.fsum(seconds),
+        unanswered=unanswered,
     )

@@ -310,7 +310,8 @@ class CompletionStream:
                 self._choice(choice)
 
     def _choice(self, choice: dict[str, object]) -> None:
-        _check_choice(choice)
+        if "error" in choice or choice.get("finish_reason") not in _USUAL_FINISHES:
+            _check_choice(choice)
         self._choices += 1
         if finish := words(choice.get("finish_reason"), 60):
             self._finish = finish
@@ -400,8 +401,19 @@ def _whole_reply(body: bytes) -> Reply:
         completion = decoded(body)
     except ValueError as error:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
+    choices = completion.choices
     try:
-        return _completion_reply(completion, body)
+        if choices is None:
+            problem = completion.error if completion.error is not None else "no 'choices'"
+            raise Transient("malformed", f"not a chat completion: {redacted(str(problem))[:300]}", 200)
+        if choices == []:
+            return CompletionStream().complete_reply(completion, None)
+        choice = choices[0] if isinstance(choices, list) else choices
+        if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
+            if isinstance(choice, dict):
+                _check_choice(choice)
+            raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
+        return CompletionStream().complete_reply(completion, choice)
     except Transient as fault:
         count_tokens(fault, completion.usage)
         raise
@@ -412,19 +424,8 @@ def count_tokens(fault: Transient, usage: object) -> None:
     fault.usage = fault.usage or read_usage(usage)[0]
 
 
-def _completion_reply(completion: Completion, body: bytes) -> Reply:
-    choices = completion.choices
-    if choices is None:
-        problem = completion.error if completion.error is not None else "no 'choices'"
-        raise Transient("malformed", f"not a chat completion: {redacted(str(problem))[:300]}", 200)
-    if choices == []:
-        return CompletionStream().complete_reply(completion, None)
-    choice = choices[0] if isinstance(choices, list) else choices
-    if isinstance(choice, dict):
-        _check_choice(choice)
-    if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
-        raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
-    return CompletionStream().complete_reply(completion, choice)
+_USUAL_FINISHES = (None, "", "stop", "length", "tool_calls")
+"""Reasons of an end that need no closer look."""
 
 
 def _check_choice(choice: Mapping[str, object]) -> None:

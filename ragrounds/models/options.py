@@ -89,6 +89,13 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_effort: str | None = None
 
 
+@functools.lru_cache(maxsize=64)
+def _addresses(base_url: str) -> tuple[str, ...]:
+    """Return the addresses of a list with commas, without duplicates. Every question asks for them."""
+    addresses = (url.strip().rstrip("/") for url in base_url.split(","))
+    return tuple(dict.fromkeys(url for url in addresses if url))
+
+
 class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Address of the model's server, and limits. `alias` replaces `base_url` in the identity, so that a server may
     move."""
@@ -130,8 +137,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def urls(self) -> tuple[str, ...]:
         """Addresses without duplicates."""
-        addresses = (url.strip().rstrip("/") for url in (self.base_url or "").split(","))
-        return tuple(dict.fromkeys(url for url in addresses if url))
+        return _addresses(self.base_url or "")
 
     @property
     def retries(self) -> RetryPolicy:

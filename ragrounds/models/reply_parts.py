@@ -66,11 +66,11 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     prompt, output = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
     details = prompt if isinstance(prompt, dict) else {}
     # DeepSeek and Moonshot count cache hits at the top, some proxies under Anthropic's name.
-    hits = (details.get("cached_tokens"), *(value.get(name) for name in _CACHE_HITS))
+    hits = (details.get("cached_tokens"), *map(value.get, _CACHE_HITS))
     usage, note = counted_usage(
         value.get("prompt_tokens"),
         value.get("completion_tokens"),
-        next((count for count in hits if count), None),
+        next(filter(None, hits), None),
         output.get("reasoning_tokens") if isinstance(output, dict) else None,
     )
     total = believed_count(value.get("total_tokens"))
@@ -88,14 +88,19 @@ def cache_writes(value: object, usage: Usage | None) -> int:
     fields = value if isinstance(value, dict) else {}
     parts = (fields.get("prompt_tokens_details"), fields.get("input_token_details"), fields)
     names = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens", "cache_creation")
-    counts = (believed_count(part.get(name)) for part in parts if isinstance(part, dict) for name in names)
-    count = next((count for count in counts if count), 0)
+    count = 0
+    for part in parts:
+        for name in names:
+            count = count or (isinstance(part, dict) and believed_count(part.get(name))) or 0
     return count if usage is not None and count <= usage.input - usage.cached else 0
 
 
 def characters_of(request: Request) -> int:
     """Return the number of characters of a request."""
-    return sum(len(message.content) for message in request.messages)
+    characters = 0
+    for message in request.messages:
+        characters += len(message.content)
+    return characters
 
 
 def request_usage(request: Request) -> Usage:
@@ -317,7 +322,9 @@ def without_keys(reply: R, redact: Redactor) -> R:
         stopped_at=redact(reply.stopped_at),
         calls=tuple(
             ToolCall(redact(call.id), redact(call.name), redact.in_json(call.arguments)) for call in reply.calls
-        ),
+        )
+        if reply.calls
+        else (),
         notes=tuple(map(redact, reply.notes)),
         logprobs=_without_keys(reply, redact),
     )

@@ -164,7 +164,7 @@ def at_path(value: object, path: str) -> object:
     if path.startswith("/"):
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
     else:
-        parts = [part for part in path.split(".") if part]
+        parts = [*filter(None, path.split("."))]
     for part in parts:
         if isinstance(value, Mapping):
             value = value.get(part)
@@ -275,4 +275,7 @@ def plain(value: object) -> object:
 
 def passages_in(state: object) -> Sequence[Mapping[str, object]]:
     """Return the passages in a state or an answer under the first usable key of :data:`PASSAGES`, best first."""
-    return next((passages for key in PASSAGES if (passages := passages_of(at_path(state, key)))), ())
+    for key in PASSAGES:
+        if passages := passages_of(at_path(state, key)):
+            return passages
+    return ()

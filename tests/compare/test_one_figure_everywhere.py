@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -161,6 +161,7 @@ def cell(heads: Sequence[str], row: Sequence[str], head: str) -> str:
     return dict(zip(heads, row, strict=True))[head]
 
 
+@settings(max_examples=25)
 @given(designs())
 @example(UNEVEN)
 @example(PARTIAL)

@@ -134,7 +134,7 @@ def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tu
     Raises:
         UserError: two labels are equal after normalization.
     """
-    if all(label.isascii() for label in (*question.options, gold.answer)):
+    if "".join((*question.options, gold.answer)).isascii():
         return question, gold
     options = {normalized("NFKC", label): text for label, text in question.options.items()}
     if len(options) < len(question.options):
@@ -148,9 +148,9 @@ def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tu
 def _check_options(question: Question, gold: Gold, path: Path, record: str) -> None:
     if len(question.options) < 2:
         raise broken(path, f"it has {len(question.options)} options, and a choice needs two or more", record)
-    blank = [label for label, text in question.options.items() if not text.strip()]
-    if blank:
-        raise broken(path, f"the option {quote_value(blank[0])} is empty", record)
+    if not all(map(str.strip, question.options.values())):
+        blank = next(label for label, text in question.options.items() if not text.strip())
+        raise broken(path, f"the option {quote_value(blank)} is empty", record)
     if gold.answer not in question.options:
         labels = ", ".join(quote_value(label) for label in list(question.options)[:30])
         raise broken(path, f"the answer {quote_value(gold.answer)} is not among the options ({labels})", record)

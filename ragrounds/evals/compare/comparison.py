@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -315,14 +316,14 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
-    spent = total_spent(attempt.spent for attempt in attempts)
+    spent = total_spent(map(attrgetter("spent"), attempts))
     return {
         "statuses": dict(statuses),
         "usage": spent.usage,
         "cost_paid": spent.cost_paid,
         "cost_uncached": spent.cost_uncached,
         "seconds": spent.seconds / len(attempts) if attempts and run.timed else None,
-        **{name: sum(getattr(attempt, name) for attempt in attempts) for name in COUNTED},
+        **{name: sum(map(attrgetter(name), attempts)) for name in COUNTED},
     }
 
 

@@ -252,10 +252,12 @@ def _scored(
 
 def _tokens_made(attempt: Attempt) -> int | None:
     """Return the tokens of the calls that were not answered from the journal; ``None`` if a call's usage is unknown."""
-    made = (call for call in calls(attempt.events) if call.kind == "model" and not call.cached)
-    return total_spent(
-        call.spent for call in made if call.role not in TOKENS_APART and (call.usage is not None or not call.error)
-    ).tokens
+    made = []
+    for call in calls(attempt.events):
+        is_asked = call.kind == "model" and not call.cached and call.role not in TOKENS_APART
+        if is_asked and (call.usage is not None or not call.error):
+            made.append(call.spent)
+    return total_spent(made).tokens
 
 
 async def _graph_answers(graph: Any, nests: bool, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:

@@ -91,7 +91,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
         """Return True if it scores this question when no scorer is requested."""
         if self.needs or self.on_request or question.kind not in self.kinds:
             return False
-        return not self.letters or all(len(label) == 1 and label.isalpha() for label in question.options)
+        # Two maps, since this is asked of every scorer for every question.
+        return not self.letters or ({*map(len, question.options)} <= {1} and all(map(str.isalpha, question.options)))
 
     def parts(self, score: Score) -> tuple[float, float]:
         """Return numerator and denominator of a score. By default these are its value and 1: the figure is a mean.

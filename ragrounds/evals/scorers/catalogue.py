@@ -136,11 +136,11 @@ def figure_word(name: str) -> str:
 
 def scorers_for(question: Question) -> tuple[ScorerRecord, ...]:
     """Return the scorers of this question when none is requested: the headline first, then in the card's order."""
-    return tuple(
-        scorer
-        for scorer in _candidates(card_of(question.benchmark), question.kind)
-        if scores_by_default(scorer, question)
-    )
+    scorers = list[ScorerRecord]()
+    for scorer in _candidates(card_of(question.benchmark), question.kind):
+        if scores_by_default(scorer, question):
+            scorers.append(scorer)
+    return tuple(scorers)
 
 
 @cache

@@ -59,10 +59,7 @@ def first_letter(candidate: str, templates: tuple[str, ...], labels: tuple[str, 
 
     Letters beyond D among `labels` are read too, so that a question with more options can be scored.
     """
-    further_letters = "".join(
-        label for label in labels if len(label) == 1 and label.isalpha() and label not in _LETTERS
-    )
-    for pattern in _patterns(templates, _LETTERS + further_letters):
+    for pattern in _patterns(templates, labels):
         match = pattern.search(candidate)
         if match:
             return str(match.group(1))
@@ -70,8 +67,11 @@ def first_letter(candidate: str, templates: tuple[str, ...], labels: tuple[str, 
 
 
 @lru_cache(maxsize=64)
-def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str], ...]:
-    letter_class = f"[{re.escape(letters)}]"
+def _patterns(templates: tuple[str, ...], labels: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    further_letters = "".join(
+        label for label in labels if len(label) == 1 and label.isalpha() and label not in _LETTERS
+    )
+    letter_class = f"[{re.escape(_LETTERS + further_letters)}]"
     return tuple(re.compile(template.replace("X", letter_class)) for template in templates)
 
 

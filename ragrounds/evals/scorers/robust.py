@@ -30,7 +30,8 @@ _STRONG_FIELDS = (
 )
 """Names of fields that state the answer. Those of :data:`_WEAK_FIELDS` often describe an option that is not chosen."""
 _WEAK_FIELDS = "prediction|choice|option|label"
-_NAMES = frozenset(f"{_STRONG_FIELDS}|{_WEAK_FIELDS}".split("|"))
+_WEAK_NAMES = frozenset(_WEAK_FIELDS.split("|"))
+_NAMES = _WEAK_NAMES | {*_STRONG_FIELDS.split("|")}
 _WORD_ENDS = re.compile(r"[\s-]{1,9}|(?<=[a-z])(?=[A-Z])")
 _PARTS = ("letter", "label", "option", "choice", "answer", "key", "id", "value", "text")
 """Fields by which an object states an option if it is the value of such a field, first the preferred."""
@@ -110,16 +111,18 @@ def _json_fields(text: str) -> tuple[list[str], str]:
     """Return the values of the JSON fields that may state the answer, best first, and the text outside the objects."""
     text = without_invisible(text)
     objects = list(json_objects(text))
-    fields = [field for parsed, _, _ in objects for field in _walk(parsed)]
+    fields = list[_Field]()
+    for parsed, _, _ in objects:
+        fields += _walk(parsed)
     values_by_name: dict[str, set[str]] = {}
     for field in fields:
         values_by_name.setdefault(field.name, set()).add(field.stated)
-    ranked = sorted(
-        (field.in_list, field.is_weak, field.depth, -number, field.stated)
-        for number, field in enumerate(fields)
+    ranked = list[tuple[bool, bool, int, int, str]]()
+    for number, field in enumerate(fields):
         # The options that a list describes are no answers, and neither are several values of one name.
-        if not field.is_weak or (not field.in_list and len(values_by_name[field.name]) == 1)
-    )
+        if not field.is_weak or (not field.in_list and len(values_by_name[field.name]) == 1):
+            ranked.append((field.in_list, field.is_weak, field.depth, -number, field.stated))
+    ranked.sort()
     outside, start = list[str](), 0
     for _, begin, end in objects if fields else ():
         outside.append(text[start:begin])
@@ -134,10 +137,7 @@ class _Field(NamedTuple):
     stated: str
     depth: int
     in_list: bool
-
-    @property
-    def is_weak(self) -> bool:
-        return self.name in _WEAK_FIELDS.split("|")
+    is_weak: bool
 
 
 def _walk(value: object, depth: int = 0, in_list: bool = False) -> Iterator[_Field]:
@@ -145,7 +145,8 @@ def _walk(value: object, depth: int = 0, in_list: bool = False) -> Iterator[_Fie
         for key, part in value.items():
             name = _WORD_ENDS.sub("_", key.strip()).casefold()
             if name in _NAMES:
-                yield _Field(name, _even(_value_text(part)), depth, in_list)
+                stated = part if isinstance(part, str) else _value_text(part)
+                yield _Field(name, _even(stated), depth, in_list, name in _WEAK_NAMES)
             yield from _walk(part, depth + 1, in_list)
     elif isinstance(value, list) and depth < _DEEPEST:
         for part in value:
@@ -181,7 +182,7 @@ def _last_marked(pattern: re.Pattern[str], text: str) -> list[str]:
 
 def _read_field(stated: str, reply: str, question: Question) -> AnswerRead:
     """Read a field, a box or a tag that states a label, an option's text, or a sentence."""
-    stated = next(iter(_last_marked(_BOX, stated)), stated)[:_LONGEST_STATED]
+    stated = (next(iter(_last_marked(_BOX, stated)), stated) if "{" in stated else stated)[:_LONGEST_STATED]
     commitment = Committed(alone(stated, tuple(question.options)) or same_text(stated, question))
     for candidate in (stated, f"The answer is: {stated}"):
         commitment = commitment if commitment.label or commitment.several else _committed(candidate, question)

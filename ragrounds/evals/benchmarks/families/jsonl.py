@@ -153,6 +153,8 @@ def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, 
         if not 0 <= index < len(labels):
             raise broken(path, f"the answer {answer} is no option, counted from `first`", location)
         return labels[index]
+    if answer in options and answer.strip() not in map(str.strip, options.values()):
+        return answer
     matching_labels = [label for label, text in options.items() if text.strip() == answer.strip()]
     if answer in options:
         other = next((label for label in matching_labels if label != answer), None)
@@ -181,7 +183,7 @@ def _item(line: _Line, path: Path, location: str, benchmark: str, first: int | N
         raise broken(path, "it has no field `answer`", location)
     if kind == "long" and not (str(line.answer).strip() or line.facts):
         raise broken(path, "a long-form question needs `answer` or `facts`", location)
-    if any(not wordings or not all(wording.strip() for wording in wordings) for wordings in line.facts):
+    if line.facts and any(not wordings or not all(wording.strip() for wording in wordings) for wordings in line.facts):
         raise broken(path, "each fact needs one or more wordings, none of them empty", location)
     if not str(line.id).strip():
         raise broken(path, "the id is empty", location)
@@ -200,8 +202,8 @@ def _item(line: _Line, path: Path, location: str, benchmark: str, first: int | N
     gold = Gold(
         question_id=question.id,
         answer=_label(line, options, first, path, location) if kind == "choice" else str(line.answer),
-        documents=tuple(str(document) for document in line.documents),
-        facts=tuple(tuple(wordings) for wordings in line.facts),
+        documents=tuple(map(str, line.documents)),
+        facts=tuple(map(tuple, line.facts)),
     )
     return Item(question, gold)
 
