@@ -45,7 +45,6 @@ _STDLIB = os.path.dirname(os.__file__)
 _STDLIB_ZIP = "{}{}python{}{}.zip".format(os.path.dirname(_STDLIB), os.sep, *sys.version_info)
 """The standard library as an archive. Python looks for it even if it does not exist."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
-_ROWS_WRITTEN = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 
 READS: ContextVar[Reads | None] = ContextVar("ragrounds_reads", default=None)
 """Recorder of the reads of the system in this context. ``None`` if reads are not recorded."""
@@ -89,6 +88,8 @@ class Reads:
         self._set: set[str] = set()
         """Variables that the system sets itself. They are left out, because their origin is recorded, too."""
         self._written_paths: set[str] = set()
+        self._databases: dict[str, tuple[tuple[int, int], int]] = {}
+        """SQLite file → its mark and the size of its write-ahead log before it was first opened."""
         self._imported: set[str] = set()
         self._loaded = 0
         self._new = True
@@ -104,6 +105,7 @@ class Reads:
         ``variables``, loaded ``modules`` of users' own code (name → file), those of them that were ``imported`` by this
         system, and ``path``, where modules are searched.
         """
+        self._compare_databases()
         if not self._new and self._loaded == len(sys.modules):
             return {}
         with self._lock:
@@ -146,6 +148,22 @@ class Reads:
         if name and name not in self._written_paths:
             self._written_paths.add(name)
             self._new = True
+
+    def connects(self, path: str) -> None:
+        """Record the state of an SQLite file before it is opened."""
+        name = _absolute(path)
+        if name and is_data(name):
+            self._databases.setdefault(name, _database_mark(name))
+
+    def _compare_databases(self) -> None:
+        """Count SQLite files that have changed since they were opened as written.
+
+        An authorizer of SQLite would see who writes. But it runs Python under the connection's mutex, and threads that
+        share a connection would wait for each other for ever.
+        """
+        for name, mark in self._databases.copy().items():
+            if name not in self._written_paths and _database_mark(name) != mark:
+                self.wrote(name)
 
     def listed(self, path: object) -> None:
         """Record that the names in a folder are listed."""
@@ -215,6 +233,11 @@ def _mark(path: str) -> tuple[int, int]:
     except OSError:
         return -1, -1
     return status.st_size, status.st_mtime_ns
+
+
+def _database_mark(path: str) -> tuple[tuple[int, int], int]:
+    """Return the mark of an SQLite file, and the size of its write-ahead log; a reader leaves an empty one."""
+    return _mark(path), max(0, _mark(f"{path}-wal")[0])
 
 
 def _own_modules() -> dict[str, str]:
@@ -344,17 +367,10 @@ def _install() -> None:
         put(self, name, value)
 
     def connect_recorded(*arguments: Any, **keywords: Any) -> Any:
-        connection, reads = connect(*arguments, **keywords), _current_reads()
-        path = _database_file(arguments[0] if arguments else keywords.get("database", ""))
-        if reads is not None and path and is_data(_absolute(path)):
-
-            def authorize(action: int, table: str | None, _: object, database: str | None, __: object) -> int:
-                if action in _ROWS_WRITTEN and database == "main" and not str(table).startswith("sqlite_"):
-                    reads.wrote(path)
-                return sqlite3.SQLITE_OK
-
-            connection.set_authorizer(authorize)
-        return connection
+        path, reads = _database_file(arguments[0] if arguments else keywords.get("database", "")), _current_reads()
+        if reads is not None and path:
+            reads.connects(path)
+        return connect(*arguments, **keywords)
 
     environ.__getitem__, environ.__setitem__ = get_recorded, set_recorded
     sqlite3.connect = connect_recorded

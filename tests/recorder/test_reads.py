@@ -103,7 +103,9 @@ def test_a_file_that_is_looked_for_and_is_not_there(heard: Any) -> None:
         ("sqlite3.connect('file:facts.db?mode=ro', uri=True).execute('select * from t').fetchall()", False),
         ("sqlite3.connect('facts.db').execute('create table if not exists t(a)')", False),
         ("sqlite3.connect('facts.db').execute('create temp table z(a)').execute('insert into z values (1)')", False),
-        ("sqlite3.connect('facts.db').execute('insert into t values (2)')", True),
+        ("sqlite3.connect('facts.db').execute('insert into t values (2)')", False),  # it is not committed
+        ("sqlite3.connect('facts.db', isolation_level=None).execute('insert into t values (2)')", True),
+        ("sqlite3.connect('facts.db').executescript('pragma journal_mode=wal; insert into t values (2)')", True),
         ("sqlite3.connect('new.db').execute('create table t(a)')", True),
     ],
 )
@@ -116,6 +118,26 @@ def test_a_database_is_read_until_rows_are_written(heard: Any, tmp_path: Path, g
     name = "new.db" if "new.db" in go else "facts.db"
     assert (name in found["written"]) is written
     assert written or name in found["files"]
+
+
+def test_threads_that_share_a_connection_do_not_wait_for_each_other(heard: Any, tmp_path: Path) -> None:
+    """SQLite holds a connection's mutex while it prepares a statement: no Python may run then."""
+    with sqlite3.connect(tmp_path / "facts.db") as connection:
+        connection.execute("create table t(a)")
+        connection.executemany("insert into t values (?)", [(f"row {number}",) for number in range(2000)])
+    connection.close()
+    lines = (
+        "import threading",
+        "shared = sqlite3.connect('facts.db', check_same_thread=False)",
+        # Statements that differ are prepared each time.
+        "select = lambda n: shared.execute(f'select a from t where a like ? limit {n}', ['%1%']).fetchall()",
+        "ask = lambda: [select(n) for n in range(400)]",
+        "threads = [threading.Thread(target=ask) for _ in range(3)]",
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]",
+    )
+    found = heard("; ".join(lines))
+    assert "facts.db" in found["files"]
+    assert "facts.db" not in found.get("written", {})
 
 
 def test_variables_that_own_files_ask_for(heard: Any) -> None:
