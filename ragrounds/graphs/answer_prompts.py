@@ -17,7 +17,7 @@ PROMPTS = tuple(f"{kind}/{form}" for kind in KINDS for form in ("direct", "cot",
 
 def options_block(options: Mapping[str, str]) -> str:
     """Return the options as lines ``A. text``."""
-    return "\n".join(f"{letter}. {text}" for letter, text in options.items())
+    return "\n".join(map(". ".join, options.items()))
 
 
 def question_with_options(context: Context) -> str:

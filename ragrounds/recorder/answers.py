@@ -79,7 +79,7 @@ def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
 def fed(question: Mapping[str, Any]) -> dict[str, object]:
     """Return every one of :data:`FIELDS` for a question."""
     text, choices = question["text"], question["options"]
-    options = "\n".join(f"{letter}. {option}" for letter, option in choices.items())
+    options = "\n".join(map(". ".join, choices.items()))
     prompt = f"{text}\n\n{options}".strip()
     return {
         "question": text,

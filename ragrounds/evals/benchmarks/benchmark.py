@@ -170,9 +170,11 @@ def with_clusters(questions: Iterable[Question]) -> tuple[Question, ...]:
     first: dict[tuple[str, ...], str] = {}
     cluster_by_question: dict[str, str] = {}
     for question in all_questions:
-        content = (fold(question.text), *(fold(option) for option in question.options.values()))
+        content = tuple(map(fold, (question.text, *question.options.values())))
         cluster_by_question[question.id] = first.setdefault(content, question.id)
     members = Counter(cluster_by_question.values())
+    if len(members) == len(all_questions):  # no two are the same
+        return all_questions
     return tuple(
         msgspec.structs.replace(question, cluster=cluster_by_question[question.id])
         if not question.cluster and members[cluster_by_question[question.id]] > 1

@@ -68,8 +68,11 @@ def scorer_values(
     scored_epochs = sorted({score.epoch for score in all_scores})
     if epochs == 1 and len(scored_epochs) < 2 and (scorer is None or not scorer.ratio):
         value_by_question = {score.question_id: score.value for score in all_scores}
-        values_in_order = ((question.id, value_by_question.get(question.id, 0.0)) for question in questions)
-        return QuestionValues({id: None if value is None else 0.0 + value for id, value in values_in_order}, {}, {})
+        single_values: dict[str, float | None] = {}
+        for question in questions:
+            value = value_by_question.get(question.id, 0.0)
+            single_values[question.id] = None if value is None else 0.0 + value
+        return QuestionValues(single_values, {}, {})
     index_by_epoch = {
         epoch: index
         for index, epoch in enumerate(scored_epochs if scored_epochs and scored_epochs[-1] >= epochs else range(epochs))

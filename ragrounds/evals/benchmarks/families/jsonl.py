@@ -78,6 +78,8 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
 
 def _mapped(value: Any, source: BenchmarkSource, location: str) -> Any:
     """Return the record with this format's field names, or unchanged if nothing is mapped."""
+    if not source.parameters:
+        return value
     mapping = {name: source.text(name) for name in _FIELDS if name in source.parameters}
     if not isinstance(value, dict) or not mapping:
         return value
