@@ -219,8 +219,6 @@ def _accuracies(choices: Sequence[_Answer], top: str) -> str:
 def _position_findings(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     """Yield a finding if accuracy depends on the position of the right answer, by a chi-square test over the
     positions."""
-    from scipy.stats import chi2_contingency
-
     values_by_letter: dict[str, list[float]] = defaultdict(list)
     for answer in choices:
         if answer.right in (0, 1):
@@ -230,6 +228,8 @@ def _position_findings(choices: Sequence[_Answer]) -> Iterator[tuple[str, str]]:
     ]
     if len(table) < 2 or not all(sum(column) for column in zip(*table, strict=True)):
         return
+    from scipy.stats import chi2_contingency  # takes a second to import, and small imports need none of it
+
     if (p := float(chi2_contingency(table)[1])) < 1e-3:
         accuracies = ", ".join(
             f"{letter} {100 * sum(values) / len(values):.0f} %" for letter, values in sorted(values_by_letter.items())
