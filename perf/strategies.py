@@ -81,7 +81,7 @@ class Model:
         asked = json.loads((data / "mirage" / "benchmark.json").read_text(encoding="utf-8"))["pubmedqa"].values()
         self.gold = {one["question"]: (one["answer"], _sentences(texts[str(one["PMID"][0])])) for one in asked}
         self.times: Counter[str] = Counter()
-        self.said_else, self.chosen_else = stand_in._said, stand_in._best_letter
+        self.said_else, self.chosen_else = stand_in._reply_text, stand_in._best_letter
 
     def question(self, turns: stand_in.Turns) -> str:
         """The question that a conversation is about."""
@@ -103,11 +103,11 @@ class Model:
         if question not in self.gold or len(options) != len(NAMES):
             return self.chosen_else(turns, model)
         self.times[everything] += 1
-        own = stand_in._lot(everything, str(self.times[everything]))
-        drawn = (stand_in._lot(question) if own % 4 else stand_in._lot(str(own))) % 10_000 / 10_000
+        own = stand_in._hash_number(everything, str(self.times[everything]))
+        drawn = (stand_in._hash_number(question) if own % 4 else stand_in._hash_number(str(own))) % 10_000 / 10_000
         chance = FOUND - LESS * min(1.0, len(everything) / LONG) if self.found(question, everything) else KNOWN
         right = NAMES[self.gold[question][0]]
-        other = min(set(NAMES.values()) - {right}, key=lambda one: stand_in._lot(question, one))
+        other = min(set(NAMES.values()) - {right}, key=lambda one: stand_in._hash_number(question, one))
         return {text.strip(): letter for letter, text in options.items()}[right if drawn < chance else other]
 
     def said(self, turns: stand_in.Turns, model: str) -> str:
@@ -147,14 +147,14 @@ def _sentence(model: Model, turns: stand_in.Turns, everything: str) -> str:
     said = len(re.findall(r"[.?!](?:\s|$)", before))
     shown = [one for one in _sentences(stand_in._section(turns[-1][1], "Documents")) if one not in before]
     fact = max(shown or [question], key=lambda one: stand_in._share(question, one))
-    return f"So the answer is: {fact}" if said > stand_in._lot(question) % 3 else fact
+    return f"So the answer is: {fact}" if said > stand_in._hash_number(question) % 3 else fact
 
 
 def _follow_up(model: Model, turns: stand_in.Turns, everything: str) -> str:
     """Self-ask's next line."""
     question = model.question(turns)
     begun = everything.count("Follow up:") - 3  # the instruction's and the example's
-    if begun > stand_in._lot(question) % 2 or "now." in turns[-1][1][-60:]:
+    if begun > stand_in._hash_number(question) % 2 or "now." in turns[-1][1][-60:]:
         return f"So the final answer is: {_fact(model, turns)}"
     words = stand_in._query(question).split()
     return f"Yes.\nFollow up: What is known of {' '.join(words[begun * 3 : begun * 3 + 4]) or question}?\n"
@@ -204,32 +204,36 @@ FIELDS = ["cardiology", "epidemiology", "paediatrics", "surgery", "radiology", "
 Form = Callable[[Model, stand_in.Turns, str], str]
 FORMS: dict[str, Form] = {
     r'one key, "scores"': _scores,
-    r"letter A, B or C alone": lambda model, turns, _: "ABC"[stand_in._lot(model.question(turns)) % 3],
+    r"letter A, B or C alone": lambda model, turns, _: "ABC"[stand_in._hash_number(model.question(turns)) % 3],
     r"The one sentence|the one sentence that comes next": _sentence,
     r"Are follow up questions needed here": _follow_up,
     r'one key, "candidates"': lambda *_: json.dumps({"candidates": ["yes", "no", "maybe"]}),
-    r"Passage 1 or Passage 2 alone": lambda model, turns, everything: f"Passage {1 + stand_in._lot(everything) % 2}",
-    r"one word: True or False": lambda model, turns, everything: str(stand_in._lot(everything) % 3 > 0),
+    r"Passage 1 or Passage 2 alone": lambda model, turns, everything: (
+        f"Passage {1 + stand_in._hash_number(everything) % 2}"
+    ),
+    r"one word: True or False": lambda model, turns, everything: str(stand_in._hash_number(everything) % 3 > 0),
     r"<\|begin_of_query\|> keywords": _query_tags,
     r'"critique", a string': lambda model, turns, everything: json.dumps(
-        {"critique": "A step does not follow.", "accept": stand_in._lot(everything) % 2 > 0}
+        {"critique": "A step does not follow.", "accept": stand_in._hash_number(everything) % 2 > 0}
     ),
     r'one key, "experts"': _experts,
     r'one key, "teams"': _teams,
-    r"one word: YES or NO": lambda model, turns, everything: "NO" if stand_in._lot(everything) % 4 == 0 else "YES",
+    r"one word: YES or NO": lambda model, turns, everything: (
+        "NO" if stand_in._hash_number(everything) % 4 == 0 else "YES"
+    ),
     r"one word: low, moderate or high": lambda model, turns, _: ("low", "moderate", "high")[
-        stand_in._lot(model.question(turns)) % 3
+        stand_in._hash_number(model.question(turns)) % 3
     ],
     r'"to", a list of': lambda model, turns, everything: json.dumps(
-        {"to": [1] if stand_in._lot(everything) % 12 == 0 else [], "message": _fact(model, turns)}
+        {"to": [1] if stand_in._hash_number(everything) % 12 == 0 else [], "message": _fact(model, turns)}
     ),
     r"\[Search\(what you want": _written_on,
     r"Reply with \[Retrieval\] if": lambda model, turns, _: (
-        "[No Retrieval]" if stand_in._lot(model.question(turns)) % 5 == 0 else "[Retrieval]"
+        "[No Retrieval]" if stand_in._hash_number(model.question(turns)) % 5 == 0 else "[Retrieval]"
     ),
     r"\[Relevant\] if the document helps": _marked,
     r'"confidence", a number': lambda model, turns, everything: json.dumps(
-        {"confidence": 40 + stand_in._lot(everything) % 61}
+        {"confidence": 40 + stand_in._hash_number(everything) % 61}
     ),
     r'one key: "best"': lambda *_: json.dumps({"best": 1}),
 }
@@ -250,7 +254,7 @@ def served(data: Path, port: int):
 def serve(data: Path, port: int) -> None:
     """Be the model."""
     model = Model(data)
-    stand_in._best_letter, stand_in._said = model.letter, model.said
+    stand_in._best_letter, stand_in._reply_text = model.letter, model.said
     serve_stand_in(port, lambda url: print(url, flush=True))
 
 
