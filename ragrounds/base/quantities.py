@@ -38,6 +38,7 @@ _COMMA_WORDS = re.compile(
     r"\b(?:und|der|die|das|ist|mit|beträgt|täglich|eine[rn]?|les?|la|est|une|des|par|jour|el|los|las|una|por|día|"
     r"del|es|di|il|è|giorno|uma|dia|não|com|het|een|och|är|og|günde|bir|ve|dan|yang|adalah|và|là|của|mỗi)\b|[\u0400-\u04ff]{2,}"
 )
+_CYRILLIC = re.compile("[\u0400-\u04ff]")
 _SUPERSCRIPTS = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u2212\u2013", "0123456789-+--"
 )
@@ -166,7 +167,7 @@ def decimal_mark(text: str) -> str:
         return "." if point else ","
     foreign, english = len(set(_COMMA_WORDS.findall(text))), len(set(_ENGLISH.findall(text)))
     if foreign == english or max(foreign, english) < 2:
-        return "," if any("\u0400" <= letter <= "\u04ff" for letter in text) else ""
+        return "," if not text.isascii() and _CYRILLIC.search(text) else ""
     return "," if foreign > english else "."
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from ragrounds.base.quantities import OPEN, decimal_mark, mark_quantities, quantity_pattern
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
@@ -46,8 +47,8 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         """
         facts = () if has_judged_facts(question) else gold.facts
         mark = decimal_mark("\n".join((question.text, gold.answer, *(wording for fact in facts for wording in fact))))
-        answer = answer_text(attempt, question)
-        contained = [contains(answer, wordings, mark) for wordings in facts]
+        answer = _AnswerText(answer_text(attempt, question))
+        contained = [answer.contains(wordings, mark) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
         reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt))
@@ -63,20 +64,40 @@ def contains(text: str, wordings: tuple[str, ...], mark: str = "") -> bool:
 
     `mark` is the decimal mark of the wordings; by default that of the text.
     """
-    folded, text_mark = _folded(text), decimal_mark(text)
-    marked = ""
-    for wording in wordings:
-        if not wording.strip():
-            continue
-        marked_wording = mark_quantities(wording, decimal_mark(wording) or mark or text_mark)
-        if OPEN in marked_wording:
-            marked = marked or _folded(mark_quantities(text, text_mark))
-            pattern = _with_boundaries(_folded(marked_wording), quantity_pattern)
-        else:
-            pattern = _with_boundaries(_folded(wording), re.escape)
-        if re.search(pattern, marked if OPEN in marked_wording else folded):
-            return True
-    return False
+    return _AnswerText(text).contains(wordings, mark)
+
+
+class _AnswerText:
+    """Text in which several facts are looked for. It is folded once, since it may be long."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _folded(self) -> str:
+        return _folded(self._text)
+
+    @cached_property
+    def _mark(self) -> str:
+        return decimal_mark(self._text)
+
+    @cached_property
+    def _marked(self) -> str:
+        return _folded(mark_quantities(self._text, self._mark))
+
+    def contains(self, wordings: tuple[str, ...], mark: str) -> bool:
+        """Return True if one of the wordings occurs; see :func:`contains`."""
+        for wording in wordings:
+            if not wording.strip():
+                continue
+            marked_wording = mark_quantities(wording, decimal_mark(wording) or mark or self._mark)
+            if OPEN in marked_wording:
+                match = re.search(_with_boundaries(_folded(marked_wording), quantity_pattern), self._marked)
+            else:
+                match = re.search(_with_boundaries(_folded(wording), re.escape), self._folded)
+            if match:
+                return True
+        return False
 
 
 def _folded(text: str) -> str:
