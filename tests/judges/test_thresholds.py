@@ -9,8 +9,8 @@ from ragrounds.evals.judges.attempts import FIRST, JudgedAnswer, JudgeTask, Labe
 from ragrounds.evals.judges.bill import constant_judges
 from ragrounds.evals.judges.gate import LEAST, JudgeGate, Probing, gated
 from ragrounds.evals.judges.labels import read_labels
+from ragrounds.evals.judges.probe_texts import PROBES, planned
 from ragrounds.evals.judges.probe_texts import WRONG as WRONG_TEXTS
-from ragrounds.evals.judges.probe_texts import planned
 from ragrounds.evals.judges.probes import _WORDS, LEVEL, _failure_p, _Reply, gate, probe_runs
 from ragrounds.evals.judges.verdict import NOTHING, Judgement, read_verdict
 from ragrounds.evals.judges.verifiers import BY_NAME, AskedVerifier
@@ -99,6 +99,16 @@ def test_all_probes_of_two_answers_together_withhold(failed, withheld):
     judged = gate("j", replies(*wrong, count=2))
     assert bool(judged.withheld) == withheld
     assert ("gives the verdict that is known in 7 of 12" in judged.withheld) == withheld
+
+
+def test_answers_that_were_added_for_some_kinds_are_not_pooled():
+    kinds = ("exchanged", "long", "empty")
+    made = replies(ABLE, ABLE, *[dict.fromkeys(kinds, RIGHT)] * 4, count=10)
+    whole = {reply.item.question.id for reply in made[: 2 * (1 + len(PROBES))]}
+    some = [reply for reply in made if reply.item.question.id in whole or reply.probe in ("main", *kinds)]
+    judged = gate("j", some)
+    # 12 failures of 36 would withhold together; 4 of 10 of a kind are undecided.
+    assert (judged.withheld, judged.undecided) == ("", kinds)
 
 
 def test_replies_that_cannot_be_read_withhold_by_questions():

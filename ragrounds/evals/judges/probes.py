@@ -79,6 +79,8 @@ _CLEAR = 0.5
 
 Outcome = tuple[str, bool]
 """Question, and whether the judge passes a probe of it."""
+Asked = tuple[ProbeItem, tuple[str, ...]]
+"""Item, and the probes of it that are made in one step. ``main`` comes first: its reply is in the journal."""
 ALL_PROBES = "all"
 """Name of the test of all probes of known verdict together."""
 
@@ -99,20 +101,21 @@ class Prober:
     scorers: tuple[str, ...] = ()
     code = ""
 
-    def __init__(self, method: LabelMethod, items: Iterable[ProbeItem]) -> None:
+    def __init__(self, method: LabelMethod) -> None:
         self._method = method
-        self.items = {(item.question.id, item.attempt.epoch): item for item in items}
+        self.asked: dict[tuple[str, int], Asked] = {}
+        """Question and epoch → what is asked next."""
         self.replies: dict[str, list[_Reply]] = defaultdict(list)
         """Judge → its replies."""
 
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> JudgedAnswer:
-        """Ask the judge about the answer, whose reply is in the journal, and about every probe of it."""
-        item, calls = self.items[question.id, attempt.epoch], list[Call]()
+        """Ask the judge about the probes of an answer that are asked next."""
+        (item, probes), calls = self.asked[question.id, attempt.epoch], list[Call]()
         probe_replies: list[_Reply] = []
-        for probe, text in item.texts.items():
-            probe_attempt = replace(attempt, text=text)
+        for probe in probes:
+            probe_attempt = replace(attempt, text=item.texts[probe])
             judge_question, axis = subjects_of(self._method, probe_attempt, question, gold)[item.index]
             form = (
                 replace(judge_question.form, values=judge_question.form.values[::-1])
@@ -199,72 +202,71 @@ async def _probe_run(
         ]
         taken = sum(len(answer.calls) for _, answer in own_tasks)
         budget = int(SHARE * taken) if wish.answers is None else None
-        first = items if budget is None else _first_step(items, budget)
+        first = _first_step(items, budget)
         if not first:
             return JudgingResult(
                 unprobed=f"{taken:,} calls are few; --probes {FEWEST} probes {FEWEST} answers all the same"
             )
-        prober, probe_calls, finished = Prober(method, ()), list[Call](), True
-        for step in range(1 if budget is None else 2):
-            chosen = first
-            if step == 1:
-                left = (budget or 0) - _call_count(first)
-                chosen = _second_step(items[len(first) :], prober.replies[judge], wish.least, left)
-            prober.items = {(item.question.id, item.attempt.epoch): item for item in chosen}
+        prober, probe_calls, asked = Prober(method), list[Call](), first
+        while asked:
+            prober.asked = {(item.question.id, item.attempt.epoch): (item, probes) for item, probes in asked}
             answers = await judge_tasks(
                 prober,
-                [task for task, _ in own_tasks if (task.question.id, task.attempt.epoch) in prober.items],
+                [task for task, _ in own_tasks if (task.question.id, task.attempt.epoch) in prober.asked],
                 prompts,
                 at_once=at_once,
                 admits=admission.affords,
                 done=admission.judged,
             )
             probe_calls += [call for answer in answers if answer for call in answer.calls]
-            finished = finished and None not in answers
+            if None in answers:
+                return JudgingResult(
+                    calls=(*calls, *probe_calls),
+                    unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on",
+                )
+            if budget is None or asked is not first:
+                break
+            left = budget - _call_count(first)
+            asked = _second_step(items[len(first) :], prober.replies[judge], wish.least, left)
         calls += probe_calls
-        if not finished:
-            return JudgingResult(
-                calls=tuple(calls), unprobed="probing was broken off, by Ctrl-C or a budget; the same command goes on"
-            )
         verdicts = [verdict for _, answer in own_tasks for verdict in answer.verdicts]
         gates.append(gate(judge, prober.replies[judge], wish.least, verdicts, taken + len(probe_calls)))
     return JudgingResult(calls=tuple(calls), gates=tuple(gates))
 
 
-def _first_step(items: Sequence[ProbeItem], budget: int) -> list[ProbeItem]:
-    """Return the items with the probes of the first step; empty if the budget of calls is too small."""
+def _first_step(items: Sequence[ProbeItem], budget: int | None) -> list[Asked]:
+    """Return the probes of the first step: all without a budget, and none if the budget of calls is too small."""
+    if budget is None:
+        return [(item, tuple(item.texts)) for item in items]
     count = min(MOST, max(_FIRST, (budget - _MORE) // len(PROBES)))
-    chosen = [
-        item if place % 2 == 0 else _with_probes(item, [probe for probe in item.texts if probe not in _HALVED])
+    asked = [
+        (item, tuple(probe for probe in item.texts if place % 2 == 0 or probe not in _HALVED))
         for place, item in enumerate(items[:count])
     ]
-    return chosen if _call_count(chosen) <= budget else []
+    return asked if _call_count(asked) <= budget else []
 
 
-def _second_step(items: Sequence[ProbeItem], replies: Sequence[_Reply], least: float, budget: int) -> list[ProbeItem]:
-    """Return further items with the probes that a judge failed most, or with those of its noise if it failed none."""
-    outcomes = _outcomes(_rows(replies))
+def _second_step(items: Sequence[ProbeItem], replies: Sequence[_Reply], least: float, budget: int) -> list[Asked]:
+    """Return the kinds of probes that a judge failed most, or those of its noise if it failed none, of further items;
+    none if the first step decides."""
+    rows = _rows(replies)
+    outcomes = _outcomes(rows)
     failed = sorted(
         (probe for probe in PROBES if not all(passed for _, passed in outcomes[probe])),
         key=lambda probe: fmean(passed for _, passed in outcomes[probe]),
     )
-    is_decided = bool(failed) and bool(_withholding(outcomes, _pooled(_rows(replies)), least))
-    chosen = list[ProbeItem]()
-    for item in [] if is_decided else items:
-        probes = [probe for probe in failed or _HALVED[:1] if probe in item.texts][: max(0, budget // _MORE) or 1]
-        if not probes or budget < len(probes) or len(chosen) == _MORE:
-            continue
-        chosen.append(_with_probes(item, probes))
-        budget -= len(probes)
-    return chosen
+    if failed and _withholding(outcomes, _pooled(rows), least):
+        return []
+    kinds, asked = (failed or _HALVED[:1])[: max(1, budget // _MORE)], list[Asked]()
+    for item in items:
+        probes = [probe for probe in kinds if probe in item.texts]
+        if probes and len(asked) < _MORE and _call_count(asked) + len(probes) <= budget:
+            asked.append((item, ("main", *probes)))
+    return asked
 
 
-def _with_probes(item: ProbeItem, probes: Iterable[str]) -> ProbeItem:
-    return replace(item, texts={probe: item.texts[probe] for probe in ("main", *probes)})
-
-
-def _call_count(items: Iterable[ProbeItem]) -> int:
-    return sum(len(item.texts.keys() - {"main"}) for item in items)
+def _call_count(asked: Iterable[Asked]) -> int:
+    return sum(len(probes) - 1 for _, probes in asked)
 
 
 def recorded_noise(store: Store, run: Run, method: LabelMethod, judges: ScoreJudges) -> str:
@@ -282,20 +284,23 @@ def recorded_gate(store: Store, run: Run, method: LabelMethod, judge: str, least
     fitting = {question.id: question for question in questions if method.fits(question, golds[question.id])}
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fitting)
     tried = ((attempt, fitting[attempt.question_id], golds[attempt.question_id]) for attempt in attempts)
-    prober = Prober(method, ())
-    recorded = RecordedJudge(store, prober, judge)
+    prober = Prober(method)
+    recorded, replies = RecordedJudge(store, prober, judge), prober.replies[judge]
     missing_in_row = 0
     for item in islice(planned(tried, method), _LOOKED_AT):
-        is_recorded = False
-        # A text that is the answer itself was judged as the answer, not as a probe.
-        asked = [probe for probe, text in item.texts.items() if probe in _HALVED or text != item.texts["main"]]
-        for probe in asked:
-            prober.items = {(item.question.id, item.attempt.epoch): _with_probes(item, [probe])}
-            is_recorded |= recorded.judge(item.attempt, item.question, item.gold) is not None
-        missing_in_row = 0 if is_recorded else missing_in_row + 1
+        before, attempt = len(replies), item.attempt
+        # A text that is the answer itself was also judged as the answer, and alone shows no probe.
+        probes = [probe for probe, text in item.texts.items() if probe in _HALVED or text != item.texts["main"]]
+        for probe in (*probes, *(item.texts.keys() - probes - {"main"}), "main"):
+            if probe in probes or len(replies) > before:
+                prober.asked = {(item.question.id, attempt.epoch): (item, (probe,))}
+                recorded.judge(attempt, item.question, item.gold)
+        if replies[before:] and replies[-1].probe != "main":
+            del replies[before:]  # probes of an answer whose own verdict is not recorded
+        missing_in_row = 0 if len(replies) > before else missing_in_row + 1
         if missing_in_row == FEWEST:
             break
-    return gate(judge, replies, least) if (replies := prober.replies[judge]) else None
+    return gate(judge, replies, least) if replies else None
 
 
 class ProbeShare(Struct, frozen=True, kw_only=True):
@@ -421,12 +426,14 @@ def _is_best(reply: _Reply) -> bool:
 
 
 def _pooled(rows: Mapping[str, Mapping[str, _Reply]]) -> list[bool]:
-    """Return whether the judge passes each probe of known verdict, for answers with all of their probes.
+    """Return whether the judge passes each probe of known verdict, of the answers of which all were made.
 
     Answers that were added because a kind failed are left out, so that the pooled test counts no failure twice.
     """
-    whole = {name: row for name, row in rows.items() if "empty" in row or "shuffled" in row}
-    outcomes = _outcomes({name: row for name, row in whole.items() if len(row) > 2})
+    whole = {
+        name: row for name, row in rows.items() if next(iter(row.values())).item.texts.keys() <= row.keys() | {*_HALVED}
+    }
+    outcomes = _outcomes(whole)
     return [passed for probe in PROBES if probe not in _HALVED for _, passed in outcomes[probe]]
 
 
@@ -434,7 +441,7 @@ def _withholding(outcomes: Mapping[str, Sequence[Outcome]], pooled: Sequence[boo
     """Return the kinds of probes of which an able judge would hardly fail so many; :data:`ALL_PROBES` for all
     together."""
     below = [probe for probe in _WORDS if _failure_p(outcomes.get(probe, ()), least) <= LEVEL / len(_WORDS)]
-    if _failure_p([(str(number), passed) for number, passed in enumerate(pooled)], least) <= LEVEL:
+    if _tail(pooled.count(False), len(pooled), least) <= LEVEL:
         below.append(ALL_PROBES)
     return below
 
@@ -447,8 +454,12 @@ def _failure_p(outcomes: Sequence[Outcome], least: float) -> float:
     by_question: dict[str, list[bool]] = defaultdict(list)
     for name, passed in outcomes:
         by_question[name].append(passed)
-    count = len(by_question)
-    failures = int(sum(1 - fmean(flags) for flags in by_question.values()) + 1e-9)
+    failures = sum(1 - fmean(flags) for flags in by_question.values())
+    return _tail(int(failures + 1e-9), len(by_question), least)
+
+
+def _tail(failures: int, count: int, least: float) -> float:
+    """Return the chance of at least so many failures in `count` independent probes."""
     return sum(comb(count, k) * (1 - least) ** k * least ** (count - k) for k in range(failures, count + 1))
 
 
