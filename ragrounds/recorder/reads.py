@@ -12,7 +12,6 @@ from __future__ import annotations
 import opcode
 import os
 import re
-import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -324,6 +323,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _connects(reads: Reads, arguments: tuple[Any, ...]) -> None:
     if path := _database_file(arguments[0]):
+        reads.connects(path)  # before the file is made
         reads.opened(path, 0 if os.path.exists(path) else _WRITE_FLAGS)
 
 
@@ -345,7 +345,7 @@ def _install() -> None:
     _hooked = True
     sys.addaudithook(_audit)
     environ: Any = type(os.environ)
-    get, put, connect = environ.__getitem__, environ.__setitem__, sqlite3.connect
+    get, put = environ.__getitem__, environ.__setitem__
 
     def get_recorded(self: Any, name: Any) -> Any:
         if name in _ALWAYS_REQUESTED or (reads := _current_reads()) is None:
@@ -366,12 +366,4 @@ def _install() -> None:
             reads.sets(name)
         put(self, name, value)
 
-    def connect_recorded(*arguments: Any, **keywords: Any) -> Any:
-        path, reads = _database_file(arguments[0] if arguments else keywords.get("database", "")), _current_reads()
-        if reads is not None and path:
-            reads.connects(path)
-        return connect(*arguments, **keywords)
-
     environ.__getitem__, environ.__setitem__ = get_recorded, set_recorded
-    sqlite3.connect = connect_recorded
-    sqlite3.dbapi2.connect = connect_recorded
