@@ -135,6 +135,10 @@ class TokenLogprob(Struct, frozen=True, omit_defaults=True):
     """The most likely tokens at this position, with their log probabilities."""
 
 
+DECLINED = frozenset({"content_filter", "refusal"})
+"""Reasons why a reply ended that say that the provider or the model refused the request."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
     """Complete reply of a chat model."""
 
@@ -182,11 +186,14 @@ class Fault(Struct, frozen=True, kw_only=True):
     status: int | None = None
     waited: float = 0.0
     """Seconds waited before the next try."""
+    usage: Usage | None = None
+    """Tokens of the try, if the server counted them."""
 
     @property
     def unanswered(self) -> bool:
-        """Return True if the request was sent and no answer could be read. A provider may bill such a request."""
-        return self.kind in UNANSWERED
+        """Return True if the request was sent, no answer could be read, and its tokens are unknown. A provider may bill
+        such a request."""
+        return self.kind in UNANSWERED and self.usage is None
 
 
 TOKENS_APART: frozenset[str] = frozenset({"embedding", "reranking"})
@@ -274,7 +281,7 @@ class Call(Struct, frozen=True, kw_only=True):
             cost_paid=0.0 if self.cached else self.cost_uncached,
             cost_uncached=self.cost_uncached,
             seconds=self.seconds,
-            unanswered=sum(fault.unanswered for fault in self.faults) if is_model and self.faults else 0,
+            unanswered=sum(fault.unanswered for fault in self.faults) if is_model else 0,
         )
 
     @property

@@ -34,18 +34,19 @@ class Transient(Exception):
 
 
 class CallFailed(Exception):
-    """Call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``.
-
-    `usage` has the tokens that the server counted for its tries, if it said so.
-    """
-
-    usage: Usage | None = None
+    """Call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``."""
 
     def __init__(self, kind: str, message: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.faults = tuple(faults)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Return the tokens that the server counted for the tries; ``None`` if it counted none."""
+        usages = [fault.usage for fault in self.faults if fault.usage]
+        return sum(usages, Usage()) if usages else None
 
 
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})

@@ -10,7 +10,7 @@ import msgspec
 from ragrounds.base.contracts import Continuation, Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import PROBABILITIES, REPLY
-from ragrounds.base.records import Fault, Reply, Usage
+from ragrounds.base.records import Fault, Reply
 from ragrounds.base.text import safe
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient
@@ -70,20 +70,8 @@ class OpenAICompatible(ProviderModel):
         charge, recent_prompts = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
         compared = request.messages if recent_prompts or len(self._options.serving.urls) > 1 else ()
         prompt = "".join([message.role + message.content for message in compared]) + request.prefix
-        lost_usages: list[Usage] = []
-
-        async def try_once() -> Reply:
-            try:
-                return await self._try(request, prompt, charge)
-            except Transient as fault:
-                lost_usages.extend([fault.usage] if fault.usage else ())
-                raise
-
-        try:
-            reply = await with_retries(try_once, self._options.serving.retries, faults)
-        except CallFailed as failed:
-            failed.usage = sum(lost_usages, Usage()) if lost_usages else None
-            raise
+        reply = await with_retries(lambda: self._try(request, prompt, charge), self._options.serving.retries, faults)
+        lost_usages = [fault.usage for fault in faults if fault.usage]
         if recent_prompts and reply.usage:
             recent_prompts.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
         reply = with_logprobs(reply, request.logprobs)

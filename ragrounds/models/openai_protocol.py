@@ -375,7 +375,8 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     """Decode an answer with status 200.
 
     A response without choices is a complete reply with ``finish="none"``, a filtered one has
-    ``finish="content_filter"``; the caller decides what these are worth.
+    ``finish="content_filter"``, and one that the model declined ``finish="refusal"``; the caller decides what these are
+    worth.
 
     Raises:
         Transient: the body is not a chat completion (a proxy's page, cut or malformed JSON).

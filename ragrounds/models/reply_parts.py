@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.http import MOST_TOKENS, believed_count
-from ragrounds.base.records import Reply, TokenLogprob, ToolCall, Usage
+from ragrounds.base.records import DECLINED, Reply, TokenLogprob, ToolCall, Usage
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe, wellformed, wellformed_all
 
@@ -303,7 +303,7 @@ def with_logprobs(reply: R, requested: int | None) -> R:
     ones."""
     if requested is None:
         return reply if reply.logprobs is None else replace(reply, logprobs=None)
-    if reply.logprobs is not None or reply.finish in ("none", "content_filter"):
+    if reply.logprobs is not None or reply.finish == "none" or reply.finish in DECLINED:
         return reply
     return noted(reply, ["log probabilities were requested, and the server sent none"])
 

@@ -77,12 +77,15 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
         count = len(faults)
         message = f"{last.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
         raise CallFailed(last.kind, message, faults) from last
+    except CallFailed as failed:
+        failed.faults = failed.faults or tuple(faults)  # the tries before, whose tokens may have been counted
+        raise
 
 
 def _record(fault: Transient, waited: float) -> Fault:
-    """Return the record of a fault; a try whose tokens the server counted is no request of unknown cost."""
-    kind = fault.kind if fault.usage is None else "server"
-    return Fault(kind=kind, message=fault.message, status=fault.status, waited=round(waited, 3))
+    return Fault(
+        kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3), usage=fault.usage
+    )
 
 
 def _fault(state: tenacity.RetryCallState) -> Transient:

@@ -16,6 +16,7 @@ from ragrounds.graphs.langchain import search
 from ragrounds.models.extractive import ExtractiveBaseline
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.providers import open_model
+from ragrounds.models.reply_parts import with_logprobs
 from ragrounds.models.request_arguments import ARGUMENTS
 from ragrounds.prompts.loader import PromptFolder
 from tests.engine.test_identity import Keys
@@ -157,6 +158,12 @@ async def test_a_server_that_gives_no_log_probabilities_is_told_of() -> None:
     assert [event.text for event in attempt.events if hasattr(event, "what")] == [
         "log probabilities were requested, and the server sent none"
     ]
+
+
+@pytest.mark.parametrize("finish", ["none", "content_filter", "refusal"])
+def test_a_refusal_lacks_no_log_probabilities(finish: str) -> None:
+    refused = Reply(text="I cannot say.", finish=finish)
+    assert with_logprobs(refused, 3) == refused
 
 
 async def test_a_long_reply_with_many_likeliest_tokens_is_read_where_they_were_asked_for() -> None:

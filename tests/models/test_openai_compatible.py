@@ -83,6 +83,7 @@ async def test_failed_tries_that_the_server_counted_are_paid() -> None:
             await opened.close()
     assert (failed.value.kind, failed.value.usage) == ("malformed", Usage(200, 40))
     assert not any(fault.unanswered for fault in faults)
+    assert {(fault.kind, fault.usage) for fault in faults} == {("malformed", Usage(100, 20))}
 
 
 async def test_retry_after_is_obeyed(server: Running) -> None:

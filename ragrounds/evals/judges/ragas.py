@@ -27,7 +27,20 @@ from pydantic import BaseModel, ValidationError
 
 from ragrounds.base.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
+from ragrounds.base.records import (
+    DECLINED,
+    Attempt,
+    Call,
+    Gold,
+    Message,
+    Passage,
+    Question,
+    Reply,
+    Score,
+    Usage,
+    Verdict,
+    blank,
+)
 from ragrounds.base.replies import json_objects
 from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
 from ragrounds.evals.judges.methods import JudgeResources, judge_methods
@@ -79,7 +92,7 @@ class AskedJudge:
             request = Request(messages=(Message("user", prompt),), occurrence=self._occurrences[prompt])
             self._occurrences[prompt] += 1
             reply = await call(self._judge, self._journal, request, self._node, self.calls)
-            if reply.finish in ("content_filter", "refusal"):
+            if reply.finish in DECLINED:
                 reason = REFUSED
                 continue
             parsed, reason = read(reply, response_model, self.split[-1] if self.split else None)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.contracts import Entry, Journal, Model, Request
-from ragrounds.base.records import Call, Fault, Message, Reply, Usage
+from ragrounds.base.records import DECLINED, Call, Fault, Message, Reply, Usage
 from ragrounds.base.replies import json_objects, read_reply
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.scorers.judged import VerdictForm
@@ -206,7 +206,7 @@ async def ask(
                 reply_text=last_text,
             )
         last_text = reply.text
-        if reply.finish in ("content_filter", "refusal"):
+        if reply.finish in DECLINED:
             reading = VerdictRead({}, dict.fromkeys(form.axes, REFUSED))
         elif (strict_value := form.strict(spoken(reply.text))) is not None:
             reading = (

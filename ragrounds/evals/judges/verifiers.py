@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ragrounds.base.contracts import Journal, Model, Prompts, Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import broken, quote_value, read_sheet
-from ragrounds.base.records import Call, Question, blank
+from ragrounds.base.records import DECLINED, Call, Question, blank
 from ragrounds.base.replies import json_objects
 from ragrounds.base.text import words
 from ragrounds.evals.judges.corrected import PeopleAgreement
@@ -122,7 +122,7 @@ class AskedVerifier:
                 and all(isinstance(claim, str) for claim in claim_lists[-1])
             ):
                 return tuple(claim.strip() for claim in claim_lists[-1] if claim.strip()), ""
-            reason = {"length": CUT, "content_filter": REFUSED, "refusal": REFUSED}.get(
+            reason = {"length": CUT, **dict.fromkeys(DECLINED, REFUSED)}.get(
                 reply.finish, "no list of claims in the reply"
             )
         return (), reason
