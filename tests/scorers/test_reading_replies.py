@@ -174,6 +174,14 @@ def test_a_thought_is_no_long_answer():
     assert EQUIVALENCE.unasked(endless, question, gold)[0].value == 0.0
 
 
+def test_a_long_answer_that_repeats_its_question_is_read_to_its_end():
+    question = Question(id="q", benchmark="b", text="What should be given?", kind="long")
+    repeating = long("I don't know at first sight.\nQuestion: What should be given?\nAspirin, 81 mg a day, for life.")
+    assert answer_text(repeating, question) == repeating.text
+    assert read_long(repeating, question).status == "answered"
+    assert ROUGE_L.score(repeating, question, Gold(question_id="q", answer="Aspirin")).answer_status == "answered"
+
+
 def test_published_readers_read_the_raw_text():
     assert (
         read_published("<think>so</think> A", Question(id="q", benchmark="b", text="?", options=DRUGS)).prediction == ""

@@ -198,7 +198,8 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         gold_claims, unsplit_gold = (statements, "") if statements else await asked_verifier.split(reference)
         split_results = (("the answer's claims", unsplit), ("the reference's claims", unsplit_gold))
         verifying.verdicts += [(name, ("", reason)) for name, reason in split_results if reason]
-        cited_claims = [read_citations(claim, index_by_number or {}) for claim in marked_claims]
+        shown_numbers = {**_pmids(passages), **(index_by_number or {})}
+        cited_claims = [read_citations(claim, shown_numbers) for claim in marked_claims]
         claims = tuple(cited_claim.text for cited_claim in cited_claims)
         by_text = [
             await verifying.entails(joined(passage.title, passage.text, "sentence"), (*claims, *gold_claims))
@@ -237,7 +238,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
                 failing = [text for text, verdict in zip(texts, verdicts, strict=True) if verdict is False]
                 reason = f"{description}: {'; '.join(failing)}" if failing else ""
             record_json = msgspec.json.encode(record).decode() if scorer is self.method.scorers[-1] else ""
-            scores.append(scorer.scored(attempt, value, read_long(attempt), record_json, reason))
+            scores.append(scorer.scored(attempt, value, read_long(attempt, question), record_json, reason))
         return scores
 
     async def _by_citations(
@@ -256,7 +257,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         unread = [mark for cited_sentence in cited_sentences for mark in cited_sentence.unread]
         unread_marks = f"not read as citations: {len(unread):,}, such as {unread[0]}" if unread else ""
         reading, missing_reason = (
-            read_long(attempt),
+            read_long(attempt, question),
             "judge: a verdict is missing" if cited_sentences else "there is no sentence",
         )
         if index_by_number is None and not published and any(number < _FIRST_PMID for number in fabricated):

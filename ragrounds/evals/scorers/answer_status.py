@@ -108,7 +108,7 @@ def no_text(attempt: Attempt) -> AnswerRead | None:
     return AnswerRead("empty", reason=attempt.reason or "empty reply") if blank(attempt.text) else None
 
 
-def read_long(attempt: Attempt) -> AnswerRead:
+def read_long(attempt: Attempt, question: Question | None = None) -> AnswerRead:
     """Return the status of a long answer: empty, refused, abstained, or unreadable (an error or a thought in place of a
     reply).
 
@@ -117,7 +117,7 @@ def read_long(attempt: Attempt) -> AnswerRead:
     reading = no_text(attempt)
     if reading is not None:
         return reading
-    answer = answer_text(attempt)
+    answer = answer_text(attempt, question)
     if blank(answer):
         return AnswerRead("unreadable", reason=THOUGHT)
     reading = without_answer(answer, answer)

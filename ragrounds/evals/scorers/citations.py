@@ -3,10 +3,9 @@
 
 An answer is split into sentences; ``[3]`` cites the passage that its prompts showed under this number, in an imported
 answer the third context of its row. Text that looks like a citation and was not read is counted in the score's reason.
-A sentence
-counts for recall if the passages that it cites entail it together. A citation counts for precision if its sentence is
-entailed, and the passage is needed for that or entails it alone. A sentence with a citation of a passage that was never
-shown is void: its recall is 0, and its citations are in no denominator.
+A sentence counts for recall if the passages that it cites entail it together. A citation counts for precision if its
+sentence is entailed, and the passage is needed for that or entails it alone. A sentence with a citation of a passage
+that was never shown is void: its recall is 0, and its citations are in no denominator.
 
 ``--kind citations-published`` reads citations as ALCE's program does: ``[n]`` is the n-th retrieved passage, whatever
 the prompt showed, so that ``[0]`` is the last one; three citations a sentence count; of ``[1, 2]`` only the 1.
@@ -37,13 +36,12 @@ _SUPERSCRIPTS = r"[⁰¹²³⁴-⁹]{1,3}(?:[,⁻˒ʼ][⁰¹²³⁴-⁹]{1,3})*"
 _MARK = re.compile(
     rf"\s{{0,3}}(?:{_OPEN}{{1,2}}\s{{0,3}}{_NAME}?{_LIST}\s{{0,3}}(?:†[^\[\]【】\n]{{0,60}})?{_CLOSE}{{1,2}}(?:\(https?://[^()\s]{{1,300}}\))?"
     rf"|[(（]\s?(?:see |cf\. ?)?{_NAME}{_LIST}\s?[)）]|[(（\[［【]\s?{_PMIDS}\s?[)）\]］】]"
-    rf"|<(sup|cite)>\s?[\[(]?{_LIST}[\])]?\s?</\1>|{_SUPERSCRIPTS})",
+    rf"|<(?:sup|cite)>\s?[\[(]?{_LIST}[\])]?\s?</(?:sup|cite)>|{_SUPERSCRIPTS})",
     re.I,
 )
-"""Citation: ``[1]``, ``[1, 2]``,
-``[1-3]``, ``[^1]``, ``【1】``, ``［1］``, ``[Document 1]``, ``(Source 9)``, ``[PMID: 123]``,
-``<sup>1</sup>``, ``¹``. :func:`_is_citation` decides by the text around it."""
-_BEHIND = re.compile(rf"([.!?。！？])((?:{_MARK.pattern.replace(chr(92) + '1', '(?:sup|cite)')})+)", re.I)
+"""Citation: ``[1]``, ``[1, 2]``, ``[1-3]``, ``[^1]``, ``【1】``, ``［1］``, ``[Document 1]``, ``(Source 9)``,
+``[PMID: 123]``, ``<sup>1</sup>``, ``¹``. :func:`_is_citation` decides by the text around it."""
+_BEHIND = re.compile(rf"([.!?。！？])((?:{_MARK.pattern})+)", re.I)
 _INTERVAL = re.compile(
     r"(?:\b(?:CI|CrI|KI|IC|IQR|range|ranges|limits?|intervals?|between)|区间|范围)\W{0,3}(?:of|was|is)?\W{0,2}$", re.I
 )
@@ -121,10 +119,10 @@ def read_citations(text: str, shown_numbers: Mapping[int, int]) -> CitedSentence
     numbers, intervals = list[int](), list[str]()
 
     def read_mark(match: re.Match[str]) -> str:
-        mark_numbers = _numbers(match[0])
         if not _is_citation(match):
             intervals.append(match[0].strip())
             return match[0]
+        mark_numbers = _numbers(match[0])
         numbers.extend(mark_numbers)
         return "" if mark_numbers else match[0]
 

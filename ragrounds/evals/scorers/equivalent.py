@@ -44,11 +44,11 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
 
         No answer is a mismatch, and free. Without a reference the score has no value.
         """
-        (scorer,), reading = self.scorers, read_long(attempt)
+        (scorer,), reading = self.scorers, read_long(attempt, question)
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = reading.reason or "the question has no reference answer"
             return (scorer.scored(attempt, None, reading, reason=reason),)
-        return () if not blank(answer_text(attempt)) else (scorer.scored(attempt, 0.0, reading),)
+        return () if not blank(answer_text(attempt, question)) else (scorer.scored(attempt, 0.0, reading),)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """Return one question that shows the answer next to the reference."""

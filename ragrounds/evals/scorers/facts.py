@@ -51,7 +51,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         contained = [answer.contains(wordings, mark) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
-        reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt))
+        reading = no_text(attempt) or (AnswerRead("answered") if any(contained) else read_long(attempt, question))
         if not contained:
             return self.scored(attempt, None, reading, reason="the question lists no facts as wordings")
         reason = reading.reason or (f"missing: {'; '.join(missing)}" if missing else "")

@@ -108,7 +108,8 @@ def _is_final(reading: AnswerRead, stated: str) -> bool:
 
 
 def _json_fields(text: str) -> tuple[list[str], str]:
-    """Return the values of the JSON fields that may state the answer, best first, and the text outside the objects."""
+    """Return the values of the JSON fields that may state the answer, best first, and the text outside the objects;
+    nothing if there is no such field."""
     text = without_invisible(text)
     objects = list(json_objects(text))
     fields = list[_Field]()
@@ -122,9 +123,11 @@ def _json_fields(text: str) -> tuple[list[str], str]:
         # The options that a list describes are no answers, and neither are several values of one name.
         if not field.is_weak or (not field.in_list and len(values_by_name[field.name]) == 1):
             ranked.append((field.in_list, field.is_weak, field.depth, -number, field.stated))
+    if not ranked:
+        return [], ""
     ranked.sort()
     outside, start = list[str](), 0
-    for _, begin, end in objects if fields else ():
+    for _, begin, end in objects:
         outside.append(text[start:begin])
         start = end
     return [stated for *_, stated in ranked], _even(" ".join((*outside, text[start:])))

@@ -27,7 +27,7 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Return the overlap, 0.0 to 1.0. An attempt without text overlaps with nothing."""
-        reading = read_long(attempt)
+        reading = read_long(attempt, question)
         if not gold.answer.strip():
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         return self.scored(

@@ -157,7 +157,7 @@ class Rubrics(LabelMethod, frozen=True, kw_only=True):
         """Return the scores of an attempt without a text, which meets no criterion, not even negative ones, and costs
         nothing."""
         verdicts = [(UNASKED, "") for _ in self.criteria(gold)]
-        is_free = attempt.status == "not_run" or blank(answer_text(attempt))
+        is_free = attempt.status == "not_run" or blank(answer_text(attempt, question))
         return self.scores(attempt, gold, verdicts) if is_free else ()
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:

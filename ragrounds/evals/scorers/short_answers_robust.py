@@ -31,7 +31,7 @@ class RobustShortAnswer(ShortAnswer, frozen=True, kw_only=True):
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Return the best value over all references; 0.0 for an attempt without text."""
-        reading, expected = read_long(attempt), references(gold)
+        reading, expected = read_long(attempt, question), references(gold)
         if not expected:
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         text = answer_text(attempt, question)

@@ -60,11 +60,11 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """Return the scores of an attempt without a text, which entails and contradicts nothing, and costs nothing."""
-        reading = read_long(attempt)
+        reading = read_long(attempt, question)
         if attempt.status == "not_run" or not must_have(gold):
             reason = reading.reason or "the question has no statements"
             return tuple(scorer.scored(attempt, None, reading, reason=reason) for scorer in self.scorers)
-        if not blank(answer_text(attempt)):
+        if not blank(answer_text(attempt, question)):
             return ()
         return tuple(scorer.scored(attempt, 0.0, reading) for scorer in self.scorers)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,6 +27,8 @@ Triplet = tuple[str, str, str]
 _MOST_TRIES = 200
 """Number of opening brackets, counted from the end and from the beginning, at which a JSON value is tried. The first
 bracket of a list of many triplets is far from its end."""
+_TOO_DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){50}")
+"""Fifty opening brackets without a closing one: no list of triplets is as deep."""
 MOST_TRIPLETS = 5_000
 """Largest number of triplets (or lines) that are read from one answer; a longer answer is marked in its score."""
 _KEYS = (
@@ -127,6 +130,19 @@ def parse(text: str) -> list[Triplet] | None:
     return lines[:MOST_TRIPLETS] or None
 
 
+def _decode(decoder: json.JSONDecoder, text: str, start: int) -> tuple[Any, int]:
+    """Return a JSON value and its end.
+
+    Raises:
+        ValueError: there is none, or it is too deep.
+        RecursionError: it is too deep.
+    """
+    # From Python 3.13 on the reader goes 10,000 levels deep, which takes long if a hostile answer has many such places.
+    if _TOO_DEEP.match(text, start):
+        raise ValueError("it is too deep")
+    return decoder.raw_decode(text, start)
+
+
 def _read_json(text: str) -> list[Triplet] | None:
     starts = [match.start() for match in re.finditer(r"\[", text)]
     decoder = json.JSONDecoder()
@@ -134,7 +150,7 @@ def _read_json(text: str) -> list[Triplet] | None:
     tried_starts = starts if len(starts) < 2 * _MOST_TRIES else starts[:_MOST_TRIES] + starts[-_MOST_TRIES:]
     for start in reversed(tried_starts):
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = _decode(decoder, text, start)
         except (ValueError, RecursionError):
             continue
         # Keep the outermost list that ends at the same position as the last list.
@@ -153,7 +169,7 @@ def _consecutive_triplets(text: str, decoder: json.JSONDecoder) -> list[Triplet]
         if match.start() < end:
             continue
         try:
-            value, value_end = decoder.raw_decode(text, match.start())
+            value, value_end = _decode(decoder, text, match.start())
             triplet = _triplet(value)
         except (ValueError, RecursionError):
             triplet = None
