@@ -179,7 +179,8 @@ class JudgeArguments(ServedExecution, frozen=True):
         int | None, Arg("Probe judges on so many answers; 0: none. [default: a tenth of the calls]", 0)
     ] = None
     withhold_below: Annotated[
-        float, Arg("Share of probes that an able judge passes; surely below it scores are withheld.", 0, 1)
+        float,
+        Arg("Share of probes that an able judge passes; scores of a judge significantly below it are withheld.", 0, 1),
     ] = LEAST
     progress: Annotated[
         Progress | bool | None, Arg("Gets how many answers are judged; False: nothing is shown.", option="-")

@@ -109,6 +109,9 @@ def test_answers_that_were_added_for_some_kinds_are_not_pooled():
     judged = gate("j", some)
     # 12 failures of 36 would withhold together; 4 of 10 of a kind are undecided.
     assert (judged.withheld, judged.undecided) == ("", kinds)
+    second = [reply if reply.item.question.id in whole else reply._replace(step=2) for reply in made]
+    assert gate("j", second).withheld == ""  # nor whole ones of the second step
+    assert gate("j", made[: 3 * len(second) // 5]).withheld != ""
 
 
 def test_replies_that_cannot_be_read_withhold_by_questions():

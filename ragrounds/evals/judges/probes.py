@@ -10,8 +10,9 @@ The tests are declared beforehand. An able judge passes at least the share ``lea
 withheld if so many failures would have a chance of at most 0.5 % with an able judge: in all probes of known verdict
 together, or in any kind, for which 0.5 % is divided by the number of kinds. Everything between is undecided and
 withholds nothing. By default probes take at most a tenth of the judging calls. They are made in two steps: all kinds on
-a few answers, then the kinds that failed on more answers. The second step does not raise the chance of a false alarm,
-since the test of a kind always counts all of its replies.
+a few answers (those of the judge's own noise on every second one), then the kinds that failed on more answers. The
+second step does not raise the chance of a false alarm, since the test of a kind always counts all of its replies, and
+the test of all kinds together counts those of the first step alone.
 
 The replies are keyed by judge, prompt and text. So no probe counts for another judge or another wording, and a stored
 run's noise is read again from its journal without asking a model.
@@ -49,7 +50,7 @@ MOST, FEWEST, SHARE = 12, 6, 0.1
 """Largest number of answers to which all probes are made by default, smallest number of answers whose recorded probes
 count for another run of the command, and the share of the judging calls that probes may take by default."""
 _FIRST, _MORE = 2, 6
-"""Number of answers to which all probes are made at least, and of answers that are added for kinds that failed."""
+"""Smallest number of answers of the first step, and number of answers that the second step adds."""
 LEVEL = 0.005
 """Largest chance that an able judge is withheld, by all probes together and by all kinds together."""
 _DOUBT = 0.1
@@ -80,7 +81,7 @@ _CLEAR = 0.5
 Outcome = tuple[str, bool]
 """Question, and whether the judge passes a probe of it."""
 Asked = tuple[ProbeItem, tuple[str, ...]]
-"""Item, and the probes of it that are made in one step. ``main`` comes first: its reply is in the journal."""
+"""Item, and the probes of it that are made in one step. The reply to ``main`` is in the journal."""
 ALL_PROBES = "all"
 """Name of the test of all probes of known verdict together."""
 
@@ -92,6 +93,8 @@ class _Reply(NamedTuple):
     probe: str
     label: str
     replies: int
+    step: int = 1
+    """Step in which it was asked; 1 if that is not known."""
 
 
 class Prober:
@@ -105,6 +108,7 @@ class Prober:
         self._method = method
         self.asked: dict[tuple[str, int], Asked] = {}
         """Question and epoch → what is asked next."""
+        self.step = 1
         self.replies: dict[str, list[_Reply]] = defaultdict(list)
         """Judge → its replies."""
 
@@ -127,7 +131,7 @@ class Prober:
             )
             judgement = await ask(judge, journal, messages, form, first=_AGAIN if probe == "again" else 0)
             label, replies = judgement.values.get(axis, ""), sum(not call.error for call in judgement.calls)
-            probe_replies.append(_Reply(item, probe, label, replies))
+            probe_replies.append(_Reply(item, probe, label, replies, self.step))
             calls += judgement.calls if probe != "main" else ()
         self.replies[judge.spec] += probe_replies
         return JudgedAnswer(scores=(), calls=tuple(calls), failed=any(call.error for call in calls))
@@ -226,7 +230,7 @@ async def _probe_run(
                 )
             if budget is None or asked is not first:
                 break
-            left = budget - _call_count(first)
+            left, prober.step = budget - _call_count(first), 2
             asked = _second_step(items[len(first) :], prober.replies[judge], wish.least, left)
         calls += probe_calls
         verdicts = [verdict for _, answer in own_tasks for verdict in answer.verdicts]
@@ -426,13 +430,15 @@ def _is_best(reply: _Reply) -> bool:
 
 
 def _pooled(rows: Mapping[str, Mapping[str, _Reply]]) -> list[bool]:
-    """Return whether the judge passes each probe of known verdict, of the answers of which all were made.
+    """Return whether the judge passes each probe of known verdict, for answers with all of their probes.
 
-    Answers that were added because a kind failed are left out, so that the pooled test counts no failure twice.
+    Answers of the second step are left out, so that the pooled test counts no failure twice.
     """
-    whole = {
-        name: row for name, row in rows.items() if next(iter(row.values())).item.texts.keys() <= row.keys() | {*_HALVED}
-    }
+    whole = dict[str, Mapping[str, _Reply]]()
+    for name, row in rows.items():
+        reply = next(iter(row.values()))
+        if reply.step == 1 and reply.item.texts.keys() <= row.keys() | {*_HALVED}:
+            whole[name] = row
     outcomes = _outcomes(whole)
     return [passed for probe in PROBES if probe not in _HALVED for _, passed in outcomes[probe]]
 
