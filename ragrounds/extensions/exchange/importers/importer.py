@@ -86,6 +86,8 @@ class ImportedRow(Struct, frozen=True, kw_only=True):
     reason: str = ""
     notes: tuple[str, ...] = ()
     """Oddities of the row, one sentence each."""
+    dropped: tuple[str, ...] = ()
+    """Fields whose value cannot be true or used, and is therefore left out; `notes` say why."""
 
 
 class BadRow(Struct, frozen=True):

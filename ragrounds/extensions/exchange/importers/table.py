@@ -40,14 +40,7 @@ from ragrounds.extensions.exchange.importers.records import read_records
 _MANY = 20
 """Rows from which answers that are all right by their wording are doubted."""
 _SEVERAL = 2
-_DROPPED = {
-    "tokens": "tokens in all alone",
-    "input_tokens": "its tokens (",
-    "seconds": "its time (",
-    "cost": "its cost (",
-    "score": "its score (",
-}
-"""Field → beginning of the note on a row whose value was dropped."""
+"""Rows from which a field that is dropped from all of them is doubted."""
 _MAPS = {
     "tokens": "--map input_tokens=COLUMN --map output_tokens=COLUMN",
     "input_tokens": "--map input_tokens=COLUMN --map output_tokens=COLUMN",
@@ -196,13 +189,13 @@ class _Doubts:
     def __init__(self, file: ImportFile, fields: Mapping[str, str]) -> None:
         self._file, self._fields = file, fields
         self._count = self._equal = 0
-        self._notes: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
 
     def add(self, row: ImportedRow) -> None:
         """Take a row."""
         self._count += 1
         self._equal += bool(row.gold) and row.answer == row.gold and "answer" not in self._file.fields
-        self._notes.update(figure for figure, words in _DROPPED.items() if any(words in note for note in row.notes))
+        self._dropped.update(row.dropped)
 
     def check(self) -> None:
         """Stop if every row has the same sign.
@@ -219,7 +212,7 @@ class _Doubts:
             )
         for figure, maps in _MAPS.items():
             column = next((self._fields[field] for field in (figure, "tokens") if field in self._fields), figure)
-            if n >= _SEVERAL and self._notes[figure] == n and figure not in self._file.fields:
+            if n >= _SEVERAL and self._dropped[figure] == n and figure not in self._file.fields:
                 raise UserError(
                     f"{name}: {column} cannot be read as {figure.replace('_', ' ')} in any of {n:,} rows. Say "
                     f"{maps.format(column=column)}, or --map {figure}= to leave it out."
@@ -239,7 +232,9 @@ def row_with(values: Mapping[str, Any], location: str, scored_by: str = "") -> I
     steps."""
     steps = steps_of(values.get("steps"))
     usage, usage_note = usage_of(values.get("input_tokens"), values.get("output_tokens"))
+    tokens_field = "input_tokens"
     if usage is None and not usage_note and values.get("tokens") not in (None, ""):
+        tokens_field = "tokens"
         usage_note = "it gives tokens in all alone: how many were input and output is not known"
     seconds, time_note = bounded(values.get("seconds"), MOST_SECONDS, "time")
     if seconds is None and not time_note:
@@ -247,6 +242,7 @@ def row_with(values: Mapping[str, Any], location: str, scored_by: str = "") -> I
         seconds = None if milliseconds is None else milliseconds / 1000
     cost, cost_note = bounded(values.get("cost"), 1e6, "cost")
     score, score_note = bounded(values.get("score"), 1, "score")
+    notes = {tokens_field: usage_note, "seconds": time_note, "cost": cost_note, "score": score_note}
     tokens, dollars = sums_of(steps)
     error, epoch = text_of(values.get("error")), number_of(values.get("epoch"))
     default_status: Status = "failed" if error else "completed"
@@ -274,7 +270,8 @@ def row_with(values: Mapping[str, Any], location: str, scored_by: str = "") -> I
         scored_by=scored_by,
         status=values["status"] if values.get("status") in get_args(Status) else default_status,
         reason=error[:300],
-        notes=tuple(filter(None, (usage_note, time_note, cost_note, score_note))),
+        notes=tuple(filter(None, notes.values())),
+        dropped=tuple(field for field, note in notes.items() if note),
     )
 
 
