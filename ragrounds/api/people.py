@@ -286,15 +286,6 @@ def write_label_sheet(arguments: SheetArguments) -> WrittenSheet:
     return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels))
 
 
-def _agrees(verdicts: Mapping[str, str | None], labels: HumanLabels) -> bool:
-    """Return True if enough labels show that a judge agrees with people in most verdicts."""
-    try:
-        judge = agreement(verdicts, labels).judge
-    except ValueError:  # no item has both
-        return False
-    return judge.n >= _ENOUGH_LABELS and judge.accuracy.low is not None and judge.accuracy.low >= _AGREEING
-
-
 @takes(AgreementArguments)
 def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
     """Compare the verdicts in the store with people's labels. No model is asked.
@@ -327,42 +318,53 @@ def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
         }
         panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
         figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
-        corrections = figures.corrections(arguments.width, _agrees(pooled(of_runs), labels))
+        pooled_verdicts = pooled(of_runs)
+        try:
+            compared = agreement(pooled_verdicts, labels)
+        except ValueError:
+            raise _no_common_items(human, runs, labels, changed, pooled_verdicts) from None
+        low = compared.judge.accuracy.low
+        agreed = compared.judge.n >= _ENOUGH_LABELS and low is not None and low >= _AGREEING
+        corrections = figures.corrections(arguments.width, agreed)
         prices = figures.prices(recorded)
         categories = _categories(store, runs, of_runs, labels)
-    pooled_verdicts = pooled(of_runs)
     judges = [
         RecordedVerdicts(
             judge=name, verdicts=pooled({run: by_judge.get(name, {}) for run, by_judge in recorded.items()})
         )
         for name in dict.fromkeys(name for by_judge in recorded.values() for name in by_judge)
     ]
-    try:
-        agreed = PeopleAgreement(**asdict(agreement(pooled_verdicts, labels)))
-        agreed = structs.replace(
-            agreed,
-            changed=changed,
-            panel=panel,
-            by=score_judges,
-            undecided_judges=disputed_labels(judges, pooled_verdicts, labels) if panel else 0,
-            judges=judge_agreements(judges, labels),
-            categories=categories,
-            corrections=corrections,
-            prices=prices,
+    people_agreement = PeopleAgreement(
+        **asdict(compared)
+        | {
+            "changed": changed,
+            "panel": panel,
+            "by": score_judges,
+            "undecided_judges": disputed_labels(judges, pooled_verdicts, labels) if panel else 0,
+            "judges": judge_agreements(judges, labels),
+            "categories": categories,
+            "corrections": corrections,
+            "prices": prices,
+        }
+    )
+    return AgreementResult(people_agreement, len(labels.raters))
+
+
+def _no_common_items(
+    human: str | Path, runs: Sequence[Run], labels: HumanLabels, changed: Sequence[str], verdicts: Mapping[str, object]
+) -> UserError:
+    """Return the error that no item has both a verdict and a majority of people."""
+    if changed:
+        ids = ", ".join(map(one_line, changed[:5])) + (" …" if len(changed) > 5 else "")
+        return UserError(
+            f"{human}: the answers to {ids} in {', '.join(run.id for run in runs)} have changed since people labelled "
+            f"them ({len(changed):,} of {len(labels.items) + len(changed):,} labelled items), and no other item has "
+            "both labels."
         )
-        return AgreementResult(agreed, len(labels.raters))
-    except ValueError:
-        if changed:
-            ids = ", ".join(run.id for run in runs)
-            raise UserError(
-                f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} "
-                f"in {ids} have changed since people labelled them ({len(changed):,} of "
-                f"{len(labels.items) + len(changed):,} labelled items), and no other item has both labels."
-            ) from None
-        first = next(iter(pooled_verdicts))
-        raise UserError(
-            f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
-        ) from None
+    return UserError(
+        f"{human}: none of its items has both a majority of people and a verdict. Items look like "
+        f"{next(iter(verdicts))!r}."
+    )
 
 
 class LabelArguments(Struct, frozen=True):

@@ -121,7 +121,7 @@ def _report_end(result: JudgeResult) -> None:
 @grouped
 def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: options.AsJson = False) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
-    Of an agent's text the newest judged run is meant.
+    An agent's text means its newest judged run.
 
     Items are sampled and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of
     its texts, by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
@@ -197,7 +197,7 @@ def agreement_command(runs: options.Runs, arguments: AgreementArguments, as_json
     correct the judged figures by people's labels. No model is asked. Of several runs all judged items are taken
     together; intervals go by question, and the corrected figures of all are set against the first's.
 
-    Of a panel it is the majority's verdicts, and each judge's own follow, by its replies in the journal.
+    For a panel, the majority's verdicts are shown, then each judge's, by its replies in the journal.
 
     A label whose answer has changed is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.

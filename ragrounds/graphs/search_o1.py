@@ -71,8 +71,7 @@ def build() -> Graph:
         "deny": deny,
         "answer": answer,
     }
-    # The limit of turns is checked here too, since the results of the last turn may be inserted.
-    again = lambda state, runtime: "answer" if _last_turn(state, runtime.context) else "reason", ["reason", "answer"]
+    again = _after_insertion, ["reason", "answer"]
     ways: Ways = {
         "reason": (_next, ["reason_in_documents", "search", "remind", "deny", "answer"]),
         "reason_in_documents": "insert",
@@ -101,6 +100,11 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
     if again:
         return "remind"
     return "reason_in_documents" if switch(context, "reading", True) else "search"
+
+
+def _after_insertion(state: State, runtime: Runtime[Context]) -> str:
+    """Check the limit of turns here too, since the results of the last turn may be inserted."""
+    return "answer" if _last_turn(state, runtime.context) else "reason"
 
 
 def _last_turn(state: State, context: Context) -> bool:

@@ -25,10 +25,8 @@ class Unpacker:
     """Decompresses a body part by part, never more than `size` bytes in total."""
 
     def __init__(self, encoding: str, size: int) -> None:
-        names = encoding.lower().split(",") if encoding else ()
-        self._names = [*filter(None, map(str.strip, names))]
-        while "identity" in self._names:
-            self._names.remove("identity")
+        names = map(str.strip, encoding.lower().split(","))
+        self._names = [name for name in names if name not in ("", "identity")]
         self._size = size
         self._received = self._unpacked = 0
         self._inflate: zlib._Decompress | _Done | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -195,14 +195,9 @@ def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-@contextmanager
-def passing() -> Iterator[None]:
+def passing() -> AbstractContextManager[None]:
     """Permit the calls of this context."""
-    token = PASSING.set(True)
-    try:
-        yield
-    finally:
-        PASSING.reset(token)
+    return setting(PASSING, True)
 
 
 def bounded(parts: Iterable[bytes], grown: SizeCheck) -> Iterator[bytes]:

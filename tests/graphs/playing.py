@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from ragrounds.agents.agent import Agent, open_agent
 from ragrounds.base.contracts import Model, Request
 from ragrounds.base.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
@@ -219,7 +217,3 @@ def opened_with(agent: Agent, models: dict[str, Model], shelf: Shelf, tools: Seq
     """An agent and all inside it, with these models and this shelf."""
     inner = {key: tuple(opened_with(one, models, shelf, tools) for one in some) for key, some in agent.inner.items()}
     return OpenedAgent(agent, models, shelf if agent.card.searches else None, tuple(tools), inner)
-
-
-def without_times(attempt: Attempt) -> Attempt:
-    return replace(attempt, seconds=0.0, at=0.0, events=())

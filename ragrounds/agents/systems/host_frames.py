@@ -164,9 +164,8 @@ def _events() -> dict[str, type[Struct]]:
                 (name, types[name], *([] if parameter.default is parameter.empty else [parameter.default]))
                 for name, parameter in [*inspect.signature(method).parameters.items()][1:]
             ]
-            events[event_name] = msgspec.defstruct(
-                event_name, sorted(fields, key=len)
-            )  # fields without defaults come first
+            # Fields without defaults come first.
+            events[event_name] = msgspec.defstruct(event_name, sorted(fields, key=len))
     return events
 
 

@@ -42,7 +42,7 @@ _ELSEWHERE = frozenset(
 
 
 class AgentKind:
-    """Protocol of every kind of agent, with the answers for an agent that has no system of a user.
+    """Base class of the kinds of agents, with the answers for an agent that has no system of a user.
 
     A method raises UserError if its answer needs a user's system that cannot be opened.
     """
@@ -70,7 +70,8 @@ class AgentKind:
         return False
 
     def open(self) -> System | None:
-        """Open the agent's system, once while its code and its card are the same. ``None`` for a built-in graph.
+        """Open the agent's system; a user's code is opened once while it and the card are the same. ``None`` for a
+        built-in graph.
 
         Raises:
             UserError: it does not load, building it fails, it has no known form, or the card does not fit it.
@@ -96,14 +97,6 @@ class AgentKind:
     def identity(self) -> dict[str, object]:
         """Return the parts of a user's system's identity that other agents do not have."""
         return {}
-
-    def own_source(self) -> OwnSource:
-        """Return the entry points of the agent's source: its file or module, and the code that its card names.
-
-        Raises:
-            UserError: a file does not exist.
-        """
-        return OwnSource()
 
     def recorded_dependencies(self) -> RecordedDependencies | None:
         """Return the recorded dependencies of the agent's code, in its host or in this process."""
@@ -287,7 +280,7 @@ class Endpoint(UsersSystem):
         return self._identity({f"endpoint.{key}": value for key, value in self.endpoint.settled.items()}, {})
 
     def own_source(self) -> OwnSource:
-        """Return the files that its card lists, and the environment variables of its headers."""
+        """Return the entry points of the code that its card names, and the environment variables of its headers."""
         return super().own_source().joined(OwnSource(variables=dict.fromkeys(self.endpoint.headers.values(), "")))
 
     def reason_in_process(self) -> str:
@@ -312,7 +305,7 @@ def reads_of_systems(cards: Iterable[Card]) -> SystemDependencies | None:
     Raises:
         UserError: a system cannot be opened, or the systems are in several folders, whose files have the same names.
     """
-    systems = [kind for kind in map(kind_of, cards) if kind.is_users_system]
+    systems = [kind for kind in map(kind_of, cards) if isinstance(kind, UsersSystem)]
     if not systems:
         return None
     source = reduce(OwnSource.joined, [system.own_source() for system in systems])
@@ -324,10 +317,9 @@ def reads_of_systems(cards: Iterable[Card]) -> SystemDependencies | None:
 
 
 def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    public_values: dict[str, object] = {}
-    for key, value in values.items():
+    def public(value: object) -> object:
         if isinstance(value, Mapping):
-            value = _without_secrets(value)
-        if not is_secret_name(key):
-            public_values[key] = redacted(value) if isinstance(value, str) else value
-    return public_values
+            return _without_secrets(value)
+        return redacted(value) if isinstance(value, str) else value
+
+    return {key: public(value) for key, value in values.items() if not is_secret_name(key)}

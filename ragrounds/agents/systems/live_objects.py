@@ -71,7 +71,8 @@ def object_source(instance: object) -> OwnSource:
                 for name, used_value in _used_values(part):
                     in_module = str(getattr(used_value, "__module__", "") or "")
                     used_module = used_value.__name__ if isinstance(used_value, ModuleType) else in_module
-                    imports |= set() if _is_own(used_module) else {used_module}
+                    if not _is_own(used_module):
+                        imports.add(used_module)
                     if name not in changing and (text := _as_stable_text(used_value)) and len(text) <= _MAX_TEXT:
                         sources.add(f"{part.__qualname__}: {name}={text_digest(text)}")
     return OwnSource(

@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from ragrounds.base.digests import absolute_names, module_file, read_source, tex
 from ragrounds.base.records import Read
 from ragrounds.base.redaction import redacted
 from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name
+from ragrounds.recorder.wire import setting
 
 _MAX_WHOLE_BYTES = 64 << 20
 """Size up to which the digest of a file covers all bytes."""
@@ -139,15 +140,9 @@ class RecordedDependencies(ReportedDependencies, eq=False):
             unnamed = [module for module in unnamed if module not in names]
         return unnamed
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> AbstractContextManager[None]:
         """Record the dependencies that are read in this context, if the systems run in this process."""
-        token = READS.set(self.in_process) if self.in_process is not None else None
-        try:
-            yield
-        finally:
-            if token is not None:
-                READS.reset(token)
+        return setting(READS, self.in_process) if self.in_process is not None else nullcontext()
 
 
 _IN_THIS_PROCESS: dict[str, RecordedDependencies] = {}

@@ -161,7 +161,7 @@ def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure 
 
 
 def mean_figure(values: Sequence[float], clusters: Sequence[str], seed: int) -> Figure:
-    """Return the mean of some values, of which those of one cluster depend on each other, with its 95 % interval."""
+    """Return the mean of values with its 95 % interval; the values of one cluster depend on each other."""
     estimate = stratified_mean(values, clusters=clusters, seed=seed)
     return Figure(value=estimate.value, n=estimate.n, missing=0, low=estimate.low, high=estimate.high)
 

@@ -37,7 +37,7 @@ from ragrounds.evals.trace.expressions import COMPARISONS, SIGNS, Comparison, To
 from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES, MEASURES
 
 ENDINGS = frozenset(get_args(Status))
-"""Measures that depend on an attempt's status alone, whatever its kind of question and its scorer."""
+"""Statuses of attempts. A measure that is named by one does not depend on the kind of question and the scorer."""
 _MIRRORED = str.maketrans("<>", "><")
 _ROUNDING = 1e-9
 _SEPARATED_LEVEL = 0.95

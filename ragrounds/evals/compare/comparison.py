@@ -311,7 +311,10 @@ def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name:
 
 
 def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[str, Any]:
-    """Return the fields of :class:`AttemptSums` for some attempts of a run, of so many that are planned."""
+    """Return the fields of :class:`AttemptSums` for attempts of a run.
+
+    `planned` is their number when the run is finished.
+    """
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)

@@ -255,7 +255,7 @@ def _tokens_made(attempt: Attempt) -> int | None:
     made = []
     for call in calls(attempt.events):
         is_asked = call.kind == "model" and not call.cached and call.role not in TOKENS_APART
-        if is_asked and (call.usage is not None or not call.error):
+        if is_asked and call.is_counted:
             made.append(call.spent)
     return total_spent(made).tokens
 

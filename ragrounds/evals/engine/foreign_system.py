@@ -279,12 +279,8 @@ async def watched_answer(
     """
     with installed(closed=recorder.closed):
         observation = AttemptObservation(context, recorder, journal)
-        token = WATCHER.set(recorder)
-        try:
-            with observe_libraries(observation):
-                answer_task = asyncio.ensure_future(system.answer(context.item, observation))
-        finally:
-            WATCHER.reset(token)
+        with setting(WATCHER, recorder), observe_libraries(observation):
+            answer_task = asyncio.ensure_future(system.answer(context.item, observation))
         end_task = asyncio.ensure_future(recorder.ended.wait())
         try:
             await asyncio.wait({answer_task, end_task}, return_when=asyncio.FIRST_COMPLETED)

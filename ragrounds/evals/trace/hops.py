@@ -178,8 +178,8 @@ def is_gold(passage: Passage, golden: set[str]) -> bool:
 
 
 def gold_names(hops: Iterable[Hop], *fates: Fate) -> set[str]:
-    """Return the document ids and passage ids of the gold passages that were found; with `fates`, of those alone that
-    had one of these fates.
+    """Return the document ids and passage ids of the gold passages that were found; with `fates`, only of those
+    with one of these fates.
     """
     gold = (passage for hop in hops for passage in hop.found if passage.gold and passage.fate in (fates or FATES))
     return {name for passage in gold for name in (passage.passage.document, passage.passage.id)}

@@ -223,7 +223,7 @@ class RunRows:
         texts: the attempts that contain some words.
         number: the run's index among the runs that are shown.
         scorers: by preference; the first that has scored an attempt counts.
-        other_scorers: of which the first counts if no preferred one has scored an attempt.
+        other_scorers: the first counts if no preferred one has scored an attempt.
     """
 
     def __init__(

@@ -10,8 +10,9 @@ from typing import TextIO
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.store.arenas import Arena
+from ragrounds.ui.progress.lines import at_least
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.text import dollars, number_of
+from ragrounds.ui.text import number_of
 
 _EVERY = 10.0
 """Seconds between two lines."""
@@ -61,7 +62,7 @@ class LiveArena(TaskDisplay):
         """Return all counts in one line."""
         return (
             f"{number_of(self.matches, 'match')}, {number_of(self.spent.calls, 'judge call')}, "
-            f"{dollars(self.spent.cost_paid)}, "
+            f"{at_least(self.spent, self.spent.cost_paid)}, "
             f"{self.matches / self.seconds:.1f} matches/s"
             f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
         )

@@ -14,11 +14,11 @@ from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, words
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
 from ragrounds.ui.progress.lines import (
+    at_least,
     budget_words,
     doing_words,
     fault_words,
     journal_words,
-    least_mark,
     longest,
     node_words,
     pooled_words,
@@ -108,8 +108,7 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
 def _about(facts: ProgressFacts) -> Parts:
     """Render what concerns all agents, one line each: failures, servers, costs, the journal, the claim."""
     spent = facts.spent
-    at_least = least_mark(spent)
-    price = f"{at_least}{dollars(spent.cost_paid)} paid, full price {at_least}{dollars(spent.cost_uncached)}"
+    price = f"{at_least(spent, spent.cost_paid)} paid, full price {at_least(spent, spent.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
     remarks = [
         ("failed", fault_words(facts.failed), "red"),

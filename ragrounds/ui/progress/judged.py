@@ -7,9 +7,9 @@ from typing import TextIO
 
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.ui.progress.lines import least_mark
+from ragrounds.ui.progress.lines import at_least
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.text import dollars, number_of
+from ragrounds.ui.text import number_of
 
 
 class JudgeProgress(TaskDisplay):
@@ -44,5 +44,5 @@ class JudgeProgress(TaskDisplay):
             f"{number_of(self._judged_count, 'judgement')} of answers of {self._runs}, "
             f"{self._judged_count / self.seconds:.1f}/s, "
             f"{number_of(self._calls, 'model call')}, "
-            f"{least_mark(self._spent)}{dollars(self._spent.cost_paid)} paid{failed}"
+            f"{at_least(self._spent, self._spent.cost_paid)} paid{failed}"
         )

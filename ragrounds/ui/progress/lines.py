@@ -26,7 +26,7 @@ def progress_line(facts: ProgressFacts) -> str:
     empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
     first = (
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
-        f"{least_mark(spent)}{dollars(spent.cost_paid)} paid, {duration(facts.seconds_left)} left"
+        f"{at_least(spent, spent.cost_paid)} paid, {duration(facts.seconds_left)} left"
     )
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
@@ -38,9 +38,9 @@ def progress_line(facts: ProgressFacts) -> str:
     return "; ".join((first, *(part for part in rest if part)))
 
 
-def least_mark(spent: Spent) -> str:
-    """Return the mark of a lower bound if a provider may bill requests without an answer; else an empty string."""
-    return "≥ " if spent.unanswered else ""
+def at_least(spent: Spent, cost: float | None) -> str:
+    """Return a cost, as a lower bound if a provider may bill requests without an answer."""
+    return f"{'≥ ' if spent.unanswered else ''}{dollars(cost)}"
 
 
 def _score(agent: AgentProgress) -> str:

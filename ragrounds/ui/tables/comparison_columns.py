@@ -2,7 +2,8 @@
 
 A figure of :class:`ragrounds.evals.compare.comparison.AttemptSums` is in the tables of `compare --full`, in CSV and in
 frames once it has a line here; with `listed` also on the first screen of `compare` (Table 1 of a report), in `runs ls`,
-on the home screen and in leaderboards.
+on the home screen and in leaderboards. Two kinds are exceptions: the first screen and the home screen show dollars by
+question in columns of their own, and leaderboards show no seconds, since machines differ.
 """
 
 from __future__ import annotations

@@ -233,13 +233,11 @@ def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Col
     """Return the columns of the difference to the reference run, with ▲ or ▼ if it is significant, and of its
     interval."""
     better_runs = {frozenset((entry.better, entry.worse)): entry.better for entry in conclusions(table)}
-    differences = {
-        pair.first if pair.second == reference else pair.second: pair.tests
-        if pair.first == reference
-        else _swap_sides(pair.tests)
-        for pair in table.pairs
-        if reference in (pair.first, pair.second) and pair.tests.difference is not None
-    }
+    differences = dict[str, PairedFigure]()
+    for pair in table.pairs:
+        if reference in (pair.first, pair.second) and pair.tests.difference is not None:
+            other = pair.first if pair.second == reference else pair.second
+            differences[other] = pair.tests if pair.first == reference else _swap_sides(pair.tests)
 
     def difference(row: RunTotals) -> str:
         if (tests := differences.get(row.run)) is None or tests.difference is None:

@@ -167,8 +167,11 @@ class HomeScreen(Screen[int | None]):
             finished = [
                 run for run in group.runs if (overview := self.overviews.get(run.id)) is None or not overview.so_far
             ]
-            group.comparison = compare(self.store, finished, shared_scorers=True) if finished else None
-            group.costs = run_costs(group.comparison, [group.table] if group.table else []) if group.comparison else {}
+            comparison = compare(self.store, finished, shared_scorers=True) if finished else None
+            tables = comparison.shown_tables() if comparison else ()
+            # Costs first: lines are drawn by another thread, which asks for them as soon as there is a comparison.
+            group.costs = run_costs(comparison, [tables[0][0]] if tables else []) if comparison else {}
+            group.comparison = comparison
             group.trouble = "" if finished else "No run is finished yet."
         except UserError as error:
             group.trouble = str(error)
@@ -246,7 +249,7 @@ class HomeScreen(Screen[int | None]):
         cells += [(f" {doubt}", "trouble")] if doubt else []
         figures = ["" if value is None else in_scale(value, unit, 1), "" if low is None else ends(low, high, unit, 0)]
         totals = [row for row in group.comparison.rows if row.run == run.id] if group.comparison else []
-        if totals and run.id in group.costs:  # costs are set after the comparison, by another thread
+        if totals:
             figures += [column.cell(totals[0]) for column in self._cost_columns(width, group.costs)]
         styles = ("strong", "dim", "key", *["dim"] * len(columns))
         styled = zip(figures, columns, styles, strict=False)

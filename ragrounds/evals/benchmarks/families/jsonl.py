@@ -155,18 +155,16 @@ def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, 
         if not 0 <= index < len(labels):
             raise broken(path, f"the answer {answer} is no option, counted from `first`", location)
         return labels[index]
-    if answer in options and answer.strip() not in map(str.strip, options.values()):
+    if answer in options:
+        for other, text in options.items():
+            if other != answer and text.strip() == answer.strip():
+                problem = (
+                    f"the answer {quote_value(answer)} is the label of {quote_value(options[answer])} and also the "
+                    f"text of the option {quote_value(other)}; use labels that are not the text of another option"
+                )
+                raise broken(path, problem, location)
         return answer
     matching_labels = [label for label, text in options.items() if text.strip() == answer.strip()]
-    if answer in options:
-        other = next((label for label in matching_labels if label != answer), None)
-        if other is not None:
-            problem = (
-                f"the answer {quote_value(answer)} is the label of {quote_value(options[answer])} and also the text "
-                f"of the option {quote_value(other)}; use labels that are not the text of another option"
-            )
-            raise broken(path, problem, location)
-        return answer
     if len(matching_labels) > 1:
         problem = (
             f"the answer {quote_value(answer)} is the text of several options "

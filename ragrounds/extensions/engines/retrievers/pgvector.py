@@ -97,7 +97,7 @@ class PgvectorEngine(ExternalEngine):
             """Prepare a new connection: set the longest time of a statement."""
             connection.autocommit = True
             connection.execute(
-                "SELECT set_config('statement_timeout', %s, false)", (f"{self.options.timeout * 1000:.0f}",)
+                "SELECT set_config('statement_timeout', %s, false)", (f"{int(self.options.timeout * 1000)}",)
             )
             if vectors:
                 register_vector(connection)
