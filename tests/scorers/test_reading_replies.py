@@ -176,7 +176,9 @@ def test_a_thought_is_no_long_answer():
 
 def test_a_long_answer_that_repeats_its_question_is_read_to_its_end():
     question = Question(id="q", benchmark="b", text="What should be given?", kind="long")
-    repeating = long("I don't know at first sight.\nQuestion: What should be given?\nAspirin, 81 mg a day, for life.")
+    advice = "Aspirin, 81 mg a day, was given in each of the trials of the last years, and it prevents most events."
+    repeating = long(f"I don't know at first sight.\nQuestion: What should be given?\n{advice * 4}")
+    assert read_long(repeating).status == "abstained"  # without the question it ends where it repeats one
     assert answer_text(repeating, question) == repeating.text
     assert read_long(repeating, question).status == "answered"
     assert ROUGE_L.score(repeating, question, Gold(question_id="q", answer="Aspirin")).answer_status == "answered"
