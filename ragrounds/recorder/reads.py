@@ -201,6 +201,8 @@ def is_data(path: str) -> bool:
     parts = path.split(os.sep)
     if _LIBRARIES.intersection(parts) or _TOOLS.intersection(parts) or path.endswith(_CODE_SUFFIXES):
         return False
+    if parts[:3] == ["", "dev", "shm"]:  # directly in it is memory that processes share; in a folder it is a user's
+        return len(parts) > 4
     home = os.path.join(os.path.expanduser("~"), ".")
     inside = (*_SYSTEM_FOLDERS, home, *(f"{folder}{os.sep}" for folder in (*LEFT_OUT, _STDLIB)))
     return not path.startswith((*inside, _STDLIB_ZIP)) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")

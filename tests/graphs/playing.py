@@ -30,8 +30,6 @@ OPTIONS = {"A": "Warfarin zqa", "B": "Heparin zqb", "C": "Aspirin zqc"}
 CHOICE = Question(id="q/1", benchmark="test/choice", text="Which drug is given first?", options=OPTIONS)
 LONG = Question(id="q/2", benchmark="test/long", text="What is given first, and why?", kind="long")
 ANSWER = '{"step_by_step_thinking": "…", "answer_choice": "B"}'
-_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""A store in memory, where there is such a folder: it is written thousands of times."""
 _PLAYS = itertools.count()
 Script = Sequence[str | Reply] | Callable[[Request], str | Reply]
 
@@ -206,7 +204,7 @@ async def play(
 def _store(number: int) -> Store:
     """One store for all plays of a process: to open one takes as long as to play. One of its own for a real model
     and for a system of a file, whose calls would be found again at another server on the same port."""
-    home = tempfile.TemporaryDirectory(dir=_MEMORY)
+    home = tempfile.TemporaryDirectory()
     atexit.register(home.cleanup)
     store = Store(Path(home.name))
     atexit.register(store.close)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ragrounds.recorder.reads import is_data
+
 PACKAGE = Path(__file__).resolve().parents[2] / "ragrounds/recorder"
 HEARD = """
 import importlib.util, json, os, sys
@@ -76,6 +78,12 @@ def test_the_standard_library_as_an_archive_is_no_file_of_a_system(heard: Any) -
     )
     assert "facts.csv" in found["files"]
     assert not [name for name in found["files"] if name.endswith(".zip")]
+
+
+def test_a_folder_in_memory_is_a_user_s_and_a_file_beside_it_is_shared_memory() -> None:
+    assert is_data("/dev/shm/project/prompt.txt")
+    assert not is_data("/dev/shm/psm_1a2b3c4d")
+    assert not is_data("/dev/urandom")
 
 
 def test_files_that_are_read_are_heard_and_those_that_are_written_are_apart(heard: Any, tmp_path: Path) -> None:

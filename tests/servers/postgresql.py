@@ -80,6 +80,7 @@ def postgresql(programs: Path) -> Iterator[str]:
         subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
         # `postgres` itself, not pg_ctl: the process started here is the one that is stopped.
         command = [programs / "postgres", "-D", folder / "db", "-p", port, "-k", folder, "-h", "127.0.0.1"]
+        command += ["-c", "fsync=off", "-c", "full_page_writes=off"]  # only a loss of power would show it
         ends = [*user[:-1], "--pdeathsig=INT", "--"] if user else [sys.executable, "-c", ENDS_WITH_PARENT_THEN]
         server = subprocess.Popen([*ends, *map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         try:
@@ -103,6 +104,18 @@ def database(server: str) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
     return server.rpartition("/")[0] + "/" + name
+
+
+def empty(server: str, address: str) -> None:
+    """End the connections to a database and remove what is in it."""
+    import psycopg
+
+    name = address.rpartition("/")[2]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
 
 
 def _unprivileged(folder: Path) -> list[str]:
