@@ -14,8 +14,6 @@ import os
 import re
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -24,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.base.addresses import redirected
+from ragrounds.base.proxies import proxy_of, proxy_words
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
 from ragrounds.recorder.unpacking import BadReply as BadReply
@@ -200,6 +199,8 @@ class HttpClient:
 
     def __init__(self, base_url: str, headers: Mapping[str, str], timeout: float, redact: Redactor) -> None:
         self.base_url = base_url.rstrip("/")
+        self.proxy = proxy_of(base_url)
+        """URL of the proxy that the environment sets for this server; ``None`` if there is none."""
         self._headers = dict(headers)
         self._timeout = timeout
         self._redact = redact
@@ -251,6 +252,11 @@ class HttpClient:
                 check_json(content, limits)
                 return HttpAnswer(answer.status, headers, content)
 
+    @property
+    def via(self) -> str:
+        """Return the part of an error that names the proxy; empty without one."""
+        return proxy_words(self.proxy)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
@@ -271,7 +277,7 @@ class HttpClient:
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Set here, because aiohttp would read the environment and .netrc at every call.
-                proxy=_proxy(self.base_url),
+                proxy=self.proxy,
             )
         return self._session
 
@@ -294,14 +300,6 @@ async def _pour(pieces: AsyncIterator[bytes], sink: Sink) -> None:
     except (TimeoutError, BadReply, aiohttp.ClientError, OSError):
         if sink.ends_in is None:
             raise
-
-
-def _proxy(base_url: str) -> str | None:
-    """Return the proxy that the environment sets for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    parts = urllib.parse.urlsplit(base_url)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
 
 
 _QUOTED = re.compile(r":? b(['\"]).*$")

@@ -326,7 +326,7 @@ def _convert_error(error: Exception, model: str, server: str) -> Exception:
         return StopRun(f"The provider of {model} refused the key ({status}): {message}")
     if status == 404:
         return StopRun(f"The provider does not know the model {model!r} (404): {message}")
-    if status == 429 or (isinstance(status, int) and status >= 500):
+    if status in (425, 429) or (isinstance(status, int) and status >= 500):
         wish = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
         return Transient("rate_limit" if status == 429 else "server", message, status, wish)
     if status is None and any(part in type(error).__name__ for part in _PASSING):

@@ -462,7 +462,7 @@ def read_error(
     Raises:
         StopRun: every further call would fail in the same way (wrong key, unknown model, no credit).
         CallFailed: this request is wrong (too long a context, an unsupported parameter).
-        Transient: another try may succeed (429, 408, 409, 5xx).
+        Transient: another try may succeed (429, 408, 409, 425, 5xx).
     """
     status = answered.status
     server = base_url or "the OpenAI API"
@@ -483,7 +483,7 @@ def read_error(
         raise Transient("rate_limit", message, status, retry_after(answered.headers))
     if long := too_long(code, message, fields):  # some servers answer 500 to a long prompt, and would again
         raise long.failed(message)
-    if status in (408, 409) or status >= 500:
+    if status in (408, 409, 425) or status >= 500:
         raise Transient("server", message, status, retry_after(answered.headers))
     if code == "content_filter" or "content management policy" in message:
         return Reply(text="", finish="content_filter", model=model)

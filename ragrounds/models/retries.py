@@ -75,7 +75,13 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
     except Transient as last:
         faults.append(_record(last, 0.0))
         count = len(faults)
-        message = f"{last.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
+        outcome = f"gave up after {count} {'try' if count == 1 else 'tries'}"
+        wish = last.retry_after
+        if wish is not None and time.monotonic() - start + wish > policy.seconds:
+            outcome += (
+                f": the server asked to wait {wish:,.0f} s, and a call may take {policy.seconds:,g} s (patience=…)"
+            )
+        message = f"{last.message} ({outcome})"
         raise CallFailed(last.kind, message, faults) from last
     except CallFailed as failed:
         failed.faults = failed.faults or tuple(faults)  # the tries before, whose tokens may have been counted

@@ -66,7 +66,7 @@ class Transport:
             Transient: no complete answer in time, or the connection was cut.
             CallFailed: the answer is too large.
             Unreachable: nothing has ever answered at this address.
-            StopRun: the server redirects.
+            StopRun: the server redirects, or a proxy requires a login.
         """
         return await self._send("POST", path, msgspec.json.encode(body), stream, limits)
 
@@ -84,7 +84,7 @@ class Transport:
         try:
             answer = await self._client.send(method, path, body, limits=limits, sink=stream)
         except TimeoutError as error:
-            raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
+            raise Transient("timeout", f"no complete answer within {self._timeout:g} s{self._client.via}") from error
         except BadReply as error:
             if error.kind == "too_large":  # another try would give the same
                 raise CallFailed(error.kind, error.message) from error
@@ -93,18 +93,20 @@ class Transport:
             raise StopRun(f"{self.base_url!r} is not a server's address. Is {self._setting} right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
+        if answer.status == 407:
+            raise StopRun(f"{self.base_url} is not reached{self._client.via}, which requires a login (407).")
         self._answered = True
         return answer
 
     def _unreachable(self, error: Exception) -> Exception:
         cause = self.redact(root_cause(error))[:300]
         if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
-            message = f"cannot connect to {self.base_url}"
+            message = f"cannot connect to {self.base_url}{self._client.via}"
             if not self._answered:
                 # Nothing has ever answered here: a wrong address is more likely than a passing fault.
                 return Unreachable(f"{message}: {cause}. Is the server running, and is {self._setting} right?")
             return Transient("unreachable", message)
-        return Transient("connection", f"the connection was cut: {cause}")
+        return Transient("connection", f"the connection{self._client.via} was cut: {cause}")
 
 
 PAUSE = 10.0

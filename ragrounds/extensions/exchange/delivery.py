@@ -30,7 +30,7 @@ _LONGEST = 60.0
 _IN_A_ROW = 100
 """Number of refused items, with none accepted, after which the cause is the server or the export, not a single item."""
 _ABOUT_ITEMS = (400, 409, 413, 422)
-_TRANSIENT = (408, 429, 500, 502, 503, 504)
+_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 
 
 class Refusal(Struct, frozen=True):
@@ -176,12 +176,14 @@ class Delivery(Generic[I]):
             raise UserError(f"{self.url!r} is no address of a server.") from error
         except aiohttp.ClientConnectorError as error:
             if not self.taken + self.already_present + self.refused:
-                raise self._delivery_error(f"it cannot be reached ({self._clean(root_cause(error))})") from error
+                raise self._delivery_error(
+                    f"it cannot be reached{self._client.via} ({self._clean(root_cause(error))})"
+                ) from error
             return None, "it cannot be reached any more"
         except BadReply as error:
             raise self._delivery_error(error.message) from error
         except (aiohttp.ClientError, OSError) as error:
-            return None, f"the connection was cut ({self._clean(root_cause(error))})"
+            return None, f"the connection{self._client.via} was cut ({self._clean(root_cause(error))})"
 
     def _count(self, *, taken: int = 0, present: int = 0, refusal: Refusal | None = None) -> None:
         self.taken += taken

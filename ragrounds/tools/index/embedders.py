@@ -364,7 +364,9 @@ class OpenAIEmbedder(_TextEmbedder):
                 message = str(problem) if isinstance(problem, BadReply | _TransientFault) else root_cause(problem)
                 message = self._redact(safe(message).replace("\n", " "))[:500]
                 kind = getattr(problem, "kind", "connection")
-                raise GaveUp(kind, f"The embedding model {self._model!r} gave no vectors: {message}.") from None
+                raise GaveUp(
+                    kind, f"The embedding model {self._model!r} gave no vectors{self._client.via}: {message}."
+                ) from None
             rows += batch_vectors
             tokens = None if tokens is None or counted is None else tokens + counted
         if len({np.shape(row) for row in rows}) > 1:
@@ -396,7 +398,7 @@ class OpenAIEmbedder(_TextEmbedder):
         status = answer.status
         if status >= 400:
             message = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
-            if status in (408, 409, 429) or status >= 500:
+            if status in (408, 409, 425, 429) or status >= 500:
                 kind = "rate_limit" if status == 429 else "server"
                 raise _TransientFault(kind, message, retry_after(answer.headers))
             if status in (401, 403, 404):
