@@ -17,6 +17,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
+from ragrounds.base.process_end import ProcessEnd
 from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
 from ragrounds.recorder.httpx_clients import OUR_LOOPS
 from ragrounds.recorder.wire import running_loop
@@ -164,11 +165,13 @@ class _Job(Generic[T]):
         without asking the work to stop. SIGTERM is handled only if it has no handler: it would end the process with
         calls in flight. Only the main thread can receive signals.
         """
-        signals: list[int] = []
+        signals, end = list[int](), ProcessEnd()
 
         def ask(number: int, frame: object) -> None:
             """Record a signal and ask the work to stop."""
             signals.append(number)
+            if number == signal.SIGTERM:
+                end.signalled()
             self._requests.ask()
 
         previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -182,5 +185,6 @@ class _Job(Generic[T]):
         try:
             yield signals
         finally:
+            end.cancel()
             for number, handler in previous_handlers.items():
                 signal.signal(number, handler)

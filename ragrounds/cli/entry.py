@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from ragrounds.base.errors import Interrupted, UserError, options_named
+from ragrounds.base.process_end import ProcessEnd
 from ragrounds.cli.commands import Commands
 from ragrounds.version import __version__
 
@@ -95,6 +96,15 @@ def main(*, own_process: bool = True) -> None:
             loaded = sys.modules.get("sqlalchemy.exc")  # the database raises its errors if its file is damaged
             if loaded is None or not isinstance(error, loaded.DBAPIError):
                 raise
+            from ragrounds.api.workspace import user_settings
+
+            settings = user_settings()
+            if settings.store is None and not (path := settings.home / "store.sqlite").exists():
+                _say(
+                    f"The store {path} was removed while this command worked. Put it back from a backup; without one, "
+                    "the same command starts again with an empty store."
+                )
+                sys.exit(2)
             _say(
                 f"The store cannot be read: {getattr(error, 'orig', error)}. `ragrounds doctor --store` names what is "
                 "damaged; `ragrounds doctor --store --save FOLDER` saves what can be read into a new store."
@@ -142,13 +152,15 @@ def _exit_code(code: str | int | None, terminated: list[int]) -> str | int | Non
 def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
     """Let SIGTERM act as Ctrl-C inside the block, and yield the received signals.
 
-    The first signal finishes the calls in flight, the second stops at once.
+    The first signal finishes the calls in flight, for a minute at most; the second stops at once, and ends the process
+    if something does not stop.
     """
-    terminated: list[int] = []
+    terminated, end = list[int](), ProcessEnd()
 
     def interrupt(number: int, frame: object) -> None:
         """Pass the signal to the current handler of Ctrl-C."""
         terminated.append(number)
+        end.signalled()
         signal.raise_signal(signal.SIGINT)
 
     if threading.current_thread() is not threading.main_thread():
@@ -158,6 +170,7 @@ def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
     try:
         yield terminated
     finally:
+        end.cancel()
         signal.signal(signal.SIGTERM, before)
 
 

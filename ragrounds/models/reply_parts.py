@@ -31,6 +31,10 @@ _ROUNDING = 0.01
 _UNSEEN = 1 << 18
 """Tokens of a call that may be in none of its texts: hidden reasoning, schemas of tools, images, pages that a
 provider's own search read."""
+_HIDDEN = 1 << 16
+"""Tokens of a reply that may be in none of its texts, if the provider does not count them as reasoning."""
+_LONGEST_TOKEN = 400
+"""Characters for which one token is too few. A token has 2 to 6 on average, a run of spaces up to 128."""
 
 
 def counted_usage(
@@ -112,7 +116,7 @@ def believed(reply: R, request: Request) -> R:
     """Return the reply without its usage if that is impossible.
 
     Impossible usages come from earlier versions' records, from users' models, or contradict the texts. A token has at
-    least one byte, and a text at least one token.
+    least one byte and fewer than 400 characters. Output beyond the texts is reasoning that the provider counts.
     """
     usage = reply.usage
     if usage is None:
@@ -121,8 +125,12 @@ def believed(reply: R, request: Request) -> R:
         checked, note = counted_usage(usage.input, usage.output, usage.cached, usage.reasoning)
         return noted(replace(reply, usage=checked), [note])
     request_size, reply_size = characters_of(request), len(reply.text) + len(reply.reasoning)
-    for name, count, characters in (("input", usage.input, request_size), ("output", usage.output, reply_size)):
-        if count > 4 * characters + _UNSEEN or (characters and not count):  # UTF-8 has at most 4 bytes a character
+    for name, count, characters, unseen in (
+        ("input", usage.input, request_size, _UNSEEN),
+        ("output", usage.output, reply_size, usage.reasoning + _HIDDEN),
+    ):
+        # UTF-8 has at most 4 bytes a character.
+        if count > 4 * characters + unseen or (characters and count <= characters // _LONGEST_TOKEN):
             counts_text = f"{count:,} {name} tokens for {characters:,} characters"
             note = f"the server counted {counts_text}: this is impossible, so the cost is unknown"
             return noted(replace(reply, usage=None), [note])

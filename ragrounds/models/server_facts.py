@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,8 +26,8 @@ from ragrounds.models.options import ModelOptions
 if TYPE_CHECKING:
     from ragrounds.models.transport import Transport
 
-TIMEOUT = 5.0
-"""Seconds that all requests to a server may take here."""
+TIMEOUT, _SILENT = 5.0, 1.5
+"""Seconds that all requests to a server may take here, and seconds without an answer until a message."""
 _LISTED = ("id", "root", "parent", "owned_by", "max_model_len", "hugging_face_id", "canonical_slug")
 """Fields of an entry of ``/models``. `created` is left out: vLLM sets it to the time of the request."""
 _WEIGHTS = ("n_params", "size", "n_vocab", "vocab_type", "n_embd", "n_ctx_train")
@@ -93,6 +95,8 @@ async def ask_server(url: str, model: str, key: str) -> Facts:
     headers = None if key else dict[str, str]()
     server, root = (Transport(address, key, TIMEOUT, headers=headers) for address in (url, url.removesuffix("/v1")))
     facts: dict[str, str] = {}
+    message = f"Waiting {TIMEOUT:g} s at most for {server.redact(safe(url, 200))}, which has not said what it serves."
+    notice = asyncio.get_running_loop().call_later(_SILENT, partial(print, message, file=sys.stderr, flush=True))
     try:
         async with asyncio.timeout(TIMEOUT):
             listed = await _get_json(server, "/models")
@@ -107,6 +111,7 @@ async def ask_server(url: str, model: str, key: str) -> Facts:
     except (TimeoutError, Transient, CallFailed, UserError):
         pass
     finally:
+        notice.cancel()
         for transport in (server, root):
             await transport.close()
     return {name: server.redact(value) for name, value in facts.items()}

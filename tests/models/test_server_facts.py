@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,8 +16,9 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
 from ragrounds.models import server_facts
 from ragrounds.models.options import ModelOptions, read_options
-from ragrounds.models.server_facts import ask_servers, differing, fingerprint, same_server
+from ragrounds.models.server_facts import ask_server, ask_servers, differing, fingerprint, same_server
 from ragrounds.models.vllm_server import free_port
+from tests.servers.http_script import Told, answering
 
 Pages = Mapping[str, Any]
 
@@ -196,3 +199,18 @@ def test_servers_are_compared_by_what_both_times_told() -> None:
     assert not same_server({}, {"id": "m"})
     assert differing({"id": "m", "version": "1", "root": "/w"}, {"version": "2", "id": "m"}) == ["version"]
     assert fingerprint({"a": "1", "b": "2"}) == fingerprint({"b": "2", "a": "1"}) != fingerprint({"a": "1"})
+
+
+async def test_a_server_that_does_not_answer_is_named_within_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ragrounds.models.server_facts.TIMEOUT", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        started = time.monotonic()
+        assert await ask_server(url, "m", "") == {}
+    assert time.monotonic() - started >= 2
+    assert capfd.readouterr().err == f"Waiting 2 s at most for {url}, which has not said what it serves.\n"
+    with answering(lambda request, before: Told({"data": []})) as server:
+        await ask_server(server.url, "m", "")
+    assert not capfd.readouterr().err

@@ -79,3 +79,25 @@ def test_a_store_that_was_deleted_is_not_called_safe(tmp_path: Path) -> None:
         for file in tmp_path.glob("store.sqlite*"):
             file.unlink()
         assert "The file was removed" in str(writing_failed(store.engine, OSError("disk I/O error")))
+
+
+@pytest.mark.parametrize("where", ["_insert", "group", "prepare"])
+async def test_a_writer_that_is_ended_ends_every_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def end(*_: object) -> list[Row]:
+        raise SystemExit("ended")
+
+    with Store(tmp_path) as store:
+        await store.writer.write(lambda: texts(2))
+        if where == "_insert":
+            monkeypatch.setattr(store.writer, where, end)
+        elif where == "group":
+            monkeypatch.setattr("ragrounds.evals.store.writer.group", end)
+        waiting = [store.writer.put(end if where == "prepare" else lambda: meta(1)), store.writer.put(lambda: meta(2))]
+        async with asyncio.timeout(20):
+            for done in waiting:
+                with pytest.raises(StopRun, match=r"Cannot write to the store .*: ended\. "):
+                    await done
+            with pytest.raises(StopRun):
+                await store.writer.write(lambda: meta(3))

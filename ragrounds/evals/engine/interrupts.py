@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from weakref import WeakKeyDictionary
 
 from ragrounds.base.errors import Interrupted
+from ragrounds.base.process_end import ProcessEnd
 
 
 class StopRequests:
@@ -114,6 +115,7 @@ class _SignalStops:
 
     def __init__(self) -> None:
         self.stops: list[Callable[[], None]] = []
+        self.process_end = ProcessEnd()
         self.before = signal.getsignal(signal.SIGINT)
         # SIGTERM is handled only if it has no handler, because it would then end the process at once. The command line
         # handles it like Ctrl-C.
@@ -125,6 +127,11 @@ class _SignalStops:
         """Handle a Ctrl-C."""
         for stop in list(self.stops):
             stop()
+
+    def terminate(self) -> None:
+        """Handle a SIGTERM."""
+        self.process_end.signalled()
+        self.call_all()
 
 
 _signal_stops: WeakKeyDictionary[asyncio.AbstractEventLoop, _SignalStops] = WeakKeyDictionary()
@@ -139,13 +146,14 @@ def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
         stops = _signal_stops[loop] = _SignalStops()
         for number in stops.numbers:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-                loop.add_signal_handler(number, stops.call_all)
+                loop.add_signal_handler(number, stops.terminate if number == signal.SIGTERM else stops.call_all)
     stops.stops.append(stop)
     try:
         yield
     finally:
         stops.stops.remove(stop)
         if not stops.stops:
+            stops.process_end.cancel()
             del _signal_stops[loop]
             for number in stops.numbers:
                 with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):

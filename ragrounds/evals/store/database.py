@@ -209,7 +209,7 @@ def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
+def writing_failed(engine: sa.Engine, error: BaseException) -> StopRun:
     """Return the error for a failed write: it names the store, the cause and the remedy."""
     cause = getattr(error, "orig", None) or error
     if "readonly" in str(cause):

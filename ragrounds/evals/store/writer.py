@@ -64,7 +64,7 @@ class _Request:
 
     def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[bool]) -> None:
         self.prepare, self.loop, self.done = prepare, loop, done
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.was_recorded = False
 
 
@@ -110,11 +110,20 @@ class Writer:
 
     def _work(self) -> None:
         try:
-            while (request := self._queue.get()) is not None:
-                if self._queue.empty():
-                    time.sleep(_GATHER)
-                if self._commit(request):
-                    return
+            while True:
+                request: _Request | None = None
+                try:
+                    if (request := self._queue.get()) is None:
+                        return
+                    if self._queue.empty():
+                        time.sleep(_GATHER)
+                    if self._commit(request):
+                        return
+                except BaseException as error:  # SystemExit, too: callers must not wait for a thread that has ended
+                    self._broken = self._broken or writing_failed(self._engine, error)
+                    if request is not None:
+                        request.error = self._broken
+                        _report([request])
         finally:
             if self._connection is not None:
                 self._connection.close()
@@ -135,6 +144,8 @@ class Writer:
                 group(request.prepare(), rows)
             except Exception as error:
                 request.error = error
+            except BaseException as error:
+                request.error = self._broken = writing_failed(self._engine, error)
             if time.monotonic() >= until or self._queue.empty():
                 break
             following = self._queue.get()
@@ -150,7 +161,7 @@ class Writer:
                 was_recorded = again(partial(self._write, rows))
         except StopRun as error:
             self._broken = error
-        except Exception as error:  # no memory, or a defect: callers must not wait for a thread that has ended
+        except BaseException as error:  # no memory, a defect, or the end of the thread: callers must not wait for it
             self._broken = writing_failed(self._engine, error)
         # Callers are notified only after the commit, so that a result that is used is on the disk.
         for request in batch:

@@ -22,6 +22,7 @@ from msgspec.structs import asdict, replace
 from ragrounds.agents.systems.kinds import reads_of_systems
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import Interrupted, StopRun, UserError, options_named
+from ragrounds.base.process_end import ProcessEnd
 from ragrounds.base.processes import Activity, activity_of
 from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
@@ -342,8 +343,9 @@ async def _main(incoming: int, outgoing: int) -> None:
     loop, end_reasons = asyncio.get_running_loop(), list[str]()
 
     def drain() -> None:
-        """Finish the attempts in flight, and begin nothing further; a second SIGTERM ends the process."""
+        """Finish the attempts in flight, and begin nothing further; a second SIGTERM, or a minute, ends the process."""
         loop.remove_signal_handler(signal.SIGTERM)
+        ProcessEnd().signalled()
         end_reasons.append("got SIGTERM and finished the calls in flight")
         inbox.put_nowait(encode(EndOfWork(now=True)))
 

@@ -19,6 +19,7 @@ from ragrounds.base.addresses import check_address, redirected
 from ragrounds.base.contracts import Used
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
+from ragrounds.base.proxies import proxy_of, proxy_words
 from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
@@ -124,10 +125,14 @@ class ProviderClient:
 
     async def _try_once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
         """Make one request and read its answer. Faults are raised by their consequence."""
-        loop = asyncio.get_running_loop()
+        loop, proxy = asyncio.get_running_loop(), proxy_of(self.url) if self._transport is None else None
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(
-                transport=self._transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS}
+                transport=self._transport,
+                timeout=SECONDS,
+                headers={"Accept-Encoding": ENCODINGS},
+                trust_env=False,
+                proxy=proxy,
             )
         client = self._clients[loop]
         request = build(client, self.url, self.key)
@@ -136,7 +141,9 @@ class ProviderClient:
                 async with asyncio.timeout(SECONDS):
                     return read(await self._answer(client, request, traffic))
         except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
-            raise PassingFault("connection", f"{self.name} did not answer ({type(problem).__name__})") from None
+            raise PassingFault(
+                "connection", f"{self.name} did not answer{proxy_words(proxy)} ({type(problem).__name__})"
+            ) from None
         except (httpx.HTTPError, httpx.StreamError, TimeoutError) as problem:
             raise PassingFault("server", f"{self.name} did not answer ({type(problem).__name__})") from None
         except BadReply as problem:

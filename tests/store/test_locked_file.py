@@ -1,0 +1,118 @@
+"""A store that another process has locked is waited for, and the wait is reported within two seconds."""
+
+import asyncio
+import multiprocessing
+import sqlite3
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.base.errors import StopRun
+from ragrounds.evals.store import locked_file, schema
+from ragrounds.evals.store.database import exclusive_transaction, insert_new, write
+from ragrounds.evals.store.store import Store
+
+
+def lock(path, locked, release):
+    """Hold the lock of a file until it is released."""
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        locked.set()
+        release.wait(60)
+        connection.execute("COMMIT")
+    connection.close()
+
+
+@pytest.fixture
+def locked(tmp_path):
+    """A store that another process has locked, with the event that ends this."""
+    context = multiprocessing.get_context("spawn")
+    begun, release = context.Event(), context.Event()
+    with Store(tmp_path) as store:
+        process = context.Process(target=lock, args=(tmp_path / "store.sqlite", begun, release))
+        process.start()
+        assert begun.wait(60)
+        yield store, process.pid, release
+        release.set()
+        process.join()
+
+
+def meta(key):
+    """Return a row."""
+    return {"key": key, "value": "x"}
+
+
+def by_write(store):
+    write(store.engine, lambda connection: connection.execute(insert_new(store.engine, schema.meta), meta("a")))
+
+
+def by_exclusive(store):
+    with exclusive_transaction(store.engine) as connection:
+        connection.execute(insert_new(store.engine, schema.meta), meta("a"))
+
+
+def after_reading(store):
+    with store.engine.begin() as connection:
+        assert connection.execute(sa.select(schema.meta.c.value)).all()
+        connection.execute(insert_new(store.engine, schema.meta), [meta("a"), meta("b")])
+
+
+def by_writer(store):
+    async def put():
+        await store.writer.write(lambda: [(schema.meta, meta("a"))])
+
+    asyncio.run(put())
+
+
+@pytest.mark.parametrize("change", [by_write, by_exclusive, after_reading, by_writer])
+def test_a_locked_store_is_waited_for_and_named(locked, change, capfd):
+    store, pid, release = locked
+    started, reported = time.monotonic(), []
+
+    def end_lock():
+        while not reported and time.monotonic() < started + 30:
+            if "Waiting" in (text := capfd.readouterr().err):
+                reported.append((time.monotonic() - started, text))
+            time.sleep(0.05)
+        release.set()
+
+    thread = threading.Thread(target=end_lock)
+    thread.start()
+    change(store)
+    thread.join()
+    ((seconds, text),) = reported
+    assert text.startswith(f"Waiting for the store {store.location}, which process {pid} (")
+    assert text.endswith(") has locked.\n")
+    assert seconds < 4  # two seconds on a machine without other load
+    with store.engine.connect() as connection:
+        assert connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "a")).scalar() == "x"
+
+
+def test_a_lock_that_does_not_end_is_an_error(locked, monkeypatch):
+    store, *_ = locked
+    monkeypatch.setattr(locked_file, "_SECONDS", 0.5)
+    with pytest.raises(StopRun, match="database is locked"):
+        by_write(store)
+
+
+def test_a_short_lock_is_waited_for_without_a_message(tmp_path, capfd):
+    with Store(tmp_path) as store:
+        other = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.2, other.execute, ("COMMIT",)).start()
+        after_reading(store)
+        other.close()
+    assert not capfd.readouterr().err
+
+
+def test_an_old_state_of_the_file_is_an_error_at_once(tmp_path):
+    with Store(tmp_path) as store, store.engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        assert connection.execute(sa.select(schema.meta.c.value)).all()
+        by_write(store)
+        started = time.monotonic()
+        with pytest.raises(sa.exc.OperationalError, match="locked"):
+            connection.execute(insert_new(store.engine, schema.meta), meta("b"))
+        assert time.monotonic() - started < 1
