@@ -52,7 +52,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.run_facts import check_replayable
+from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
 from ragrounds.tools.gold_documents import absent_words
@@ -349,6 +349,8 @@ class _Replay:
         done, planned_attempts = len(self._store.done(run)), run.count * run.epochs
         if 0 < done < planned_attempts:
             tell(f"{run.id} resumes: {done:,} of {planned_attempts:,} attempts are done.")
+        if done and (words := not_recorded_words(self._store, run, may_be_stale=True)):
+            tell(words)
         if planned.changed_since is not None and planned.changed:
             costs = "only calls that are not in the journal are made"
             if any(not summary.replayable for summary in self._store.summaries(planned.changed_since)):

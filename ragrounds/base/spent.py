@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -64,6 +65,12 @@ class Spent(Struct, frozen=True, kw_only=True):
     def tokens(self) -> int | None:
         """Return the number of tokens, in and out; ``None`` if unknown."""
         return None if self.usage is None else self.usage.input + self.usage.output
+
+
+def known_spent(spent: Spent, statuses: Collection[str]) -> Spent:
+    """Return the sum of attempts with these statuses; unknown, not 0, if none of their calls was answered."""
+    is_unknown = spent.usage == Usage() and (spent.unanswered or set(statuses) == {"failed"})
+    return replace(spent, usage=None, cost_paid=None, cost_uncached=None) if is_unknown else spent
 
 
 def total_spent(parts: Iterable[Spent]) -> Spent:

@@ -24,7 +24,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from typing import Any
 from .closed import count_of_python
 from .frames import BadFrame, Reader, packed
 from .observer import STEP
+from .reads import Reads, current_reads
 from .wire import (
     GATE,
     WATCHER,
@@ -45,6 +46,7 @@ from .wire import (
     WireRequest,
     WireResponse,
     model_call,
+    passing,
     running_loop,
     traffic_watcher,
 )
@@ -134,6 +136,11 @@ class ChildWatcher:
         with self._line() as ask:
             ask({"token": self.token, "socket": True}, b"")
 
+    def read(self, reported: dict[str, dict[str, Any]]) -> None:
+        """Report files, variables and modules that this process has read."""
+        with suppress(Unsent), self._line() as ask:  # the parent has ended, and so will this process
+            ask({"token": self.token, "reads": reported}, b"")
+
     def forked(self) -> None:
         """Do nothing. A child of a child asks the same parent."""
 
@@ -148,7 +155,8 @@ class ChildWatcher:
 
         with socket.socket(socket.AF_UNIX) as end:
             try:
-                end.connect(self.path)
+                with passing():
+                    end.connect(self.path)
             except OSError:
                 raise Unsent(_PARENT_ENDED) from None
             line = _Connection(end)
@@ -235,6 +243,10 @@ class _Listener:
             if "socket" in header:
                 count_of_python()
                 return {"pass": True}, b""
+            if "reads" in header:
+                if (reads := _reads.get(str(header["token"]))) is not None:
+                    reads.take_in(header["reads"])
+                return {"pass": True}, b""
             if watcher is None:
                 return ({"refused": "the attempt that it belongs to is over"} if GATE.closed else {"pass": True}), b""
             if "unseen" in header:
@@ -257,6 +269,7 @@ _listening: list[_Listener] = []
 _starting = threading.Lock()
 _watchers: weakref.WeakValueDictionary[str, Watcher] = weakref.WeakValueDictionary()
 _tokens: weakref.WeakKeyDictionary[Watcher, str] = weakref.WeakKeyDictionary()
+_reads: weakref.WeakValueDictionary[str, Reads] = weakref.WeakValueDictionary()
 _forking = threading.local()
 
 
@@ -278,6 +291,8 @@ def way() -> ChildWatcher | None:
         if watcher not in _tokens:
             _tokens[watcher] = token = uuid.uuid4().hex
             _watchers[token] = watcher
+            if (reads := current_reads()) is not None:
+                _reads[token] = reads
         return ChildWatcher(_listening[0].path, _tokens[watcher], watcher.closed)
 
 

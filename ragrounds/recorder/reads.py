@@ -93,6 +93,9 @@ class Reads:
         self._loaded = 0
         self._new = True
         self._reported: dict[str, dict[str, Any]] = {}
+        self._of_children: dict[str, dict[str, Any]] = {}
+        self._send: Callable[[dict[str, dict[str, Any]]], None] | None = None
+        """Function that reports to the parent process. ``None`` if this process is not a child of a system's."""
         if alone:
             _FALLBACK.append(self)
         _install()
@@ -120,12 +123,31 @@ class Reads:
                 "imported": {name: 1 for name, file in modules.items() if file in self._imported},
                 "path": dict.fromkeys(sys.path, 1),
             }
+            for kind, entries in self._of_children.items():
+                current[kind].update(entries)
             before, self._reported = self._reported, current
         changes = {
             kind: {key: value for key, value in entries.items() if before.get(kind, {}).get(key, ...) != value}
             for kind, entries in current.items()
         }
         return {kind: entries for kind, entries in changes.items() if entries}
+
+    def forked(self, send: Callable[[dict[str, dict[str, Any]]], None]) -> None:
+        """Report all that is read from now on by `send`: this is a child process."""
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._send, self._new = send, False
+
+    def take_in(self, reported: dict[str, dict[str, Any]]) -> None:
+        """Add the dependencies that a child process reports."""
+        with self._lock:
+            for kind in ("files", "folders", "written", "variables", "modules", "imported"):
+                self._of_children.setdefault(kind, {}).update(reported.get(kind, {}))
+            self._new = True
+
+    def report(self) -> None:
+        """Report what is new, if this is a child process. It may end at any time."""
+        if self._send is not None and self._new:
+            self._send(self.take())
 
     def opened(self, path: object, flags: int) -> None:
         """Record that a file is opened."""
@@ -180,6 +202,7 @@ class Reads:
         if source not in self._imported and is_own(source):
             self._imported.add(source)
             self._files[source] = _mark(source)
+            self._new = True
 
     def asks(self, name: str, value: str | None) -> None:
         """Record that a variable is requested."""
@@ -303,7 +326,8 @@ def _database_file(path: object) -> str:
     return "" if text == ":memory:" or text.startswith("file::memory:") else text
 
 
-def _current_reads() -> Reads | None:
+def current_reads() -> Reads | None:
+    """Return the recorder of the reads of the system in this context or process. ``None`` if there is none."""
     reads = READS.get()
     return reads if reads is not None or not _FALLBACK else _FALLBACK[0]
 
@@ -311,12 +335,13 @@ def _current_reads() -> Reads | None:
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _EVENTS:
         return
-    reads = _current_reads()
+    reads = current_reads()
     if reads is None or getattr(_hooking, "now", False):
         return
     _hooking.now = True
     try:
         _EVENTS[event](reads, arguments)
+        reads.report()
     except Exception:  # noqa: S110 - recording must not disturb the recorded system
         pass
     finally:
@@ -350,7 +375,7 @@ def _install() -> None:
     get, put = environ.__getitem__, environ.__setitem__
 
     def get_recorded(self: Any, name: Any) -> Any:
-        if name in _ALWAYS_REQUESTED or (reads := _current_reads()) is None:
+        if name in _ALWAYS_REQUESTED or (reads := current_reads()) is None:
             return get(self, name)
         if isinstance(name, str):
             try:
@@ -363,7 +388,7 @@ def _install() -> None:
         return get(self, name)
 
     def set_recorded(self: Any, name: Any, value: Any) -> None:
-        reads = _current_reads()
+        reads = current_reads()
         if reads is not None and isinstance(name, str):
             reads.sets(name)
         put(self, name, value)

@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from . import aiohttp_client, children, httpx_clients, lm15_client, threads, urllib3_client
 from . import closed as closing
 from .loading import when_loaded
 from .observer import STEP
+from .reads import Reads, current_reads
 from .wire import GATE, WATCHER, Unsent, passing, setting, traffic_watcher
 
 _lock = threading.RLock()
@@ -83,6 +84,7 @@ def follow(path: str, token: str, step: str, closed: str) -> None:
     GATE.parent = parent = children.ChildWatcher(path, token, bool(closed))
     if closed:
         closing.follow(parent.count_socket)
+    Reads(alone=True).forked(parent.read)
     STEP.set(step)
     keep_watching()
 
@@ -97,7 +99,10 @@ def _after_fork() -> None:
     _lock = threading.RLock()  # another thread may have held it
     httpx_clients.forked()
     urllib3_client.forked()
-    if not children.joined() and not GATE.closed:
+    is_joined, reads = children.joined(), current_reads()
+    if reads is not None and isinstance(GATE.parent, children.ChildWatcher):
+        reads.forked(GATE.parent.read)
+    if not is_joined and not GATE.closed:
         _users = 0
         while _undo:
             _undo.pop()()
@@ -113,11 +118,36 @@ def _tell(label: str, *, counted: bool = False) -> None:
         watcher.unseen(label, counted=counted)
 
 
-def _connected(arguments: tuple[object, ...]) -> str:
-    address = arguments[1] if len(arguments) > 1 else ""
-    if not isinstance(address, tuple) or len(address) < 2:
-        return ""  # a Unix socket
-    return f"a connection to {address[0]}:{address[1]}"
+_LOGS = ("/dev/log", "/run/systemd/", "/var/run/syslog")
+_bound: set[object] = set()
+"""Addresses of the UNIX sockets that this process has bound."""
+
+
+def _connected(arguments: tuple[object, ...], what: str = "a connection") -> str:
+    address = arguments[1] if len(arguments) > 1 else None
+    if isinstance(address, tuple):
+        return f"{what} to {address[0]}:{address[1]}" if len(address) > 1 else ""
+    if not address or address in _bound or not isinstance(address, (str, bytes)):
+        return ""
+    name = os.fsdecode(address).replace("\0", "@")
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:  # processes of multiprocessing talk to each other
+        if frame.f_globals.get("__name__", "").startswith("multiprocessing."):
+            return ""
+        frame = frame.f_back
+    return "" if name.startswith(_LOGS) else f"{what} to the socket {name[:100]}"
+
+
+def _binds(arguments: tuple[object, ...]) -> str:
+    if isinstance(arguments[1], (str, bytes)):
+        _bound.add(arguments[1])
+    return ""
+
+
+def _looked_up(arguments: tuple[object, ...]) -> str:
+    if closing.is_sealed or arguments[1] not in ("connect", "sendto", "sendmsg"):
+        return ""
+    return "a connection by native code (ctypes)"
 
 
 def _patch_http_client(module: Any) -> Iterator[Callable[[], None]]:
@@ -242,6 +272,10 @@ def _forked(arguments: tuple[object, ...]) -> str:
 
 _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "socket.connect": _connected,
+    "socket.sendto": partial(_connected, what="a message"),
+    "socket.sendmsg": partial(_connected, what="a message"),
+    "socket.bind": _binds,
+    "ctypes.dlsym": _looked_up,
     "os.posix_spawn": _started,
     "os.exec": _started,
     "os.fork": _forked,

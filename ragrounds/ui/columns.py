@@ -77,8 +77,9 @@ class Column(Struct, frozen=True):
 
     def cell(self, row: Any) -> str:
         """Return the column's value in a row as text."""
-        mark = "≥ " if self.least_where and getattr(row, self.least_where) else ""
-        return mark + self.text(self.value_in(row))
+        value = self.value_in(row)
+        is_least = self.least_where and getattr(row, self.least_where) and value is not None
+        return f"{'≥ ' if is_least else ''}{self.text(value)}"
 
 
 class TextTable(Struct, frozen=True, kw_only=True):

@@ -239,3 +239,51 @@ def test_another_model_behind_the_same_address(write: Any, ran: Any, tmp_path: P
     assert [one.asked for one in found] == [3, 3, 0]
     assert found[0].run == found[2].run != found[1].run
     assert "reported root /weights/one, and now reports root /weights/two" in found[1].said
+
+
+BY_CHILD = {
+    "program": "COUNT.append(subprocess.run([sys.executable, str(HERE / 'child.py')], capture_output=True).stdout)",
+    "fork": "reads_in_fork()",
+    "pool": "COUNT.append(multiprocessing.get_context('fork').Pool(1).apply(read_facts))",
+}
+CHILDREN = """
+import multiprocessing, subprocess, sys
+
+def read_facts():
+    return (HERE / "facts.csv").read_text()
+
+def reads_in_fork():
+    if not (child := os.fork()):
+        try: read_facts()
+        finally: os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize("kind", BY_CHILD)
+def test_a_file_that_only_a_child_process_reads(kind: str, write: Any, ran: Any, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.csv"
+    facts.write_text("one")
+    (tmp_path / "child.py").write_text(
+        "from pathlib import Path\nprint(Path(__file__).with_name('facts.csv').read_text())"
+    )
+    write(above=CHILDREN, each=BY_CHILD[kind])
+    first = ran()
+    again = ran()
+    assert (again.run, "stale" in again.said) == (first.run, False)
+    facts.write_text("another")
+    second = ran()
+    assert second.run != first.run
+    assert f"since {first.run}, the file facts.csv changed;" in second.said
+
+
+def test_a_run_with_calls_that_were_not_recorded_may_be_stale(write: Any, ran: Any, tmp_path: Path) -> None:
+    (tmp_path / "facts.csv").write_text("one")
+    write(above="import subprocess", each="subprocess.run(['cat', str(HERE / 'facts.csv')], capture_output=True)")
+    first = ran()
+    assert "stale" not in first.said
+    (tmp_path / "facts.csv").write_text("another")
+    again = ran()
+    assert again.run == first.run
+    assert f"{first.run} may be stale: " in again.said
+    assert "are not recorded (a process: cat), and what they read may have changed since. --new" in again.said

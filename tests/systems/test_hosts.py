@@ -577,6 +577,83 @@ def test_nothing_leaves_in_a_replay_and_what_tried_is_named(name, said, shared, 
         shared.listening.accept()
 
 
+LOCAL = """
+import asyncio, ctypes, multiprocessing, os, socket, struct, subprocess, sys, tempfile
+PORT, PATH = int(os.environ["PORT"]), os.path.join(os.path.dirname(__file__), "s")
+
+def hidden(ask):
+    def answer(prompt):
+        try: ask()
+        except Exception: pass
+        return "A"
+    return answer
+def python():
+    with socket.socket(socket.AF_UNIX) as client: client.connect(PATH)
+def natively(path=PATH):
+    libc = ctypes.PyDLL(None)
+    libc.connect(socket.socket(socket.AF_UNIX).detach(), struct.pack("=H", 1) + path.encode() + bytes(1), 3 + len(path))
+def forked():
+    if not (child := os.fork()):
+        try: natively()
+        finally: os._exit(0)
+    os.waitpid(child, 0)
+def program():
+    code = f"import socket\\ntry: socket.socket(socket.AF_UNIX).connect({PATH!r})\\nexcept OSError: pass"
+    subprocess.run([sys.executable, "-c", code])
+def datagram(family=socket.AF_INET, address=("127.0.0.1", PORT)):
+    with socket.socket(family, socket.SOCK_DGRAM) as client: client.sendto(b"x", address)
+def own():
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(folder + "/own"); server.listen()
+        with socket.socket(socket.AF_UNIX) as client: client.connect(folder + "/own")
+        natively(folder + "/own")
+def managed():
+    with multiprocessing.get_context("fork").Manager() as manager:
+        assert list(manager.list([1])) == [1]
+def log():
+    import syslog
+    syslog.syslog("x")
+for ask in (python, natively, forked, program, datagram, own, managed, log):
+    globals()[f"{ask.__name__}_hidden"] = hidden(ask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "live", "replay"),
+    [
+        ("python", "a connection to the socket PATH", "a connection to the socket PATH"),
+        ("natively", "a connection by native code (ctypes)", "by native code or a child (the socket PATH)"),
+        ("forked", "a connection by native code (ctypes)", "by native code or a child (the socket PATH)"),
+        ("program", "a connection to the socket PATH", "a connection to the socket PATH"),
+        ("datagram", "a message to 127.0.0.1:", "a connection by a socket of its own"),
+        ("own", "a connection by native code (ctypes)", ""),
+        ("managed", "", ""),
+        ("log", "", ""),
+    ],
+)
+def test_sockets_of_this_machine_are_counted_and_closed_in_a_replay(name, live, replay, shared, attempts) -> None:
+    system = shared(f"{name}_hidden", LOCAL)
+    path = f"{shared.place.folder}/s"
+    Path(path).unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        server.settimeout(1)
+        recorded = attempts(system, "one")[0]
+        assert recorded.error is None
+        assert live.replace("PATH", path) in "; ".join(recorded.notes)
+        assert recorded.context.missed == bool(live)
+        if "PATH" in replay:
+            server.accept()[0].close()
+        made = attempts(system, "one", mode="replay")[0]
+        if not system.sealed:
+            pytest.skip("this system refuses a filter of system calls")
+        assert replay.replace("PATH", path) in str(made.error)
+        assert isinstance(made.error, StopRun) == bool(replay)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
 @pytest.mark.slow
 def test_a_model_that_is_made_for_a_question_is_replayed(shared, attempts) -> None:
     code = (

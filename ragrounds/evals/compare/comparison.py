@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
-from ragrounds.base.spent import total_spent
+from ragrounds.base.spent import known_spent, total_spent
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -319,7 +319,7 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
-    spent = total_spent(map(attrgetter("spent"), attempts))
+    spent = known_spent(total_spent(map(attrgetter("spent"), attempts)), statuses.keys() - {"not_run"})
     return {
         "statuses": dict(statuses),
         "usage": spent.usage,

@@ -257,6 +257,8 @@ def _figures(call: _Call) -> dict[str, float]:
 
 
 def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", model: str = "") -> LedgerLine:
+    # Requests that no server answered may be billed: their cost is unknown, not 0.
+    is_unknown = figures["unanswered"] and not any(figures[name] for name in (*_TOKENS, "paid", "known"))
     return LedgerLine(
         run=run,
         role=role,
@@ -267,9 +269,9 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         failed=figures["failed"],
         searches=figures["searches"],
         unanswered=figures["unanswered"],
-        usage=None if figures["uncounted"] else Usage(*(figures[name] for name in _TOKENS)),
-        cost_paid=None if figures["unpaid"] else figures["paid"] / _UNIT,
-        cost_uncached=None if figures["unpriced"] else figures["known"] / _UNIT,
+        usage=None if figures["uncounted"] or is_unknown else Usage(*(figures[name] for name in _TOKENS)),
+        cost_paid=None if figures["unpaid"] or is_unknown else figures["paid"] / _UNIT,
+        cost_uncached=None if figures["unpriced"] or is_unknown else figures["known"] / _UNIT,
         unpriced=figures["unpriced"],
         known=figures["known"] / _UNIT,
     )

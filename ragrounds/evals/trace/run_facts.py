@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, Attempt, Called, Event, Noted, Run
-from ragrounds.base.spent import Spent, Usage, known_sum
+from ragrounds.base.spent import Spent, Usage, known_spent, known_sum
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
 from ragrounds.evals.store.database import autocommit, chunks
@@ -56,13 +56,16 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     counted = {name: sum(columns[name]) for name in COUNTED}
     return AttemptTotals(
         statuses=dict(Counter(statuses)),
-        spent=Spent(
-            calls=counted["model_calls"],
-            usage=None if None in tokens[0] else Usage(*map(sum, tokens)),
-            cost_paid=known_sum([0.0, *columns["cost_paid"]]),
-            cost_uncached=known_sum([0.0, *columns["cost_uncached"]]),
-            seconds=math.fsum(columns["seconds"]),
-            unanswered=counted["unanswered"],
+        spent=known_spent(
+            Spent(
+                calls=counted["model_calls"],
+                usage=None if None in tokens[0] else Usage(*map(sum, tokens)),
+                cost_paid=known_sum([0.0, *columns["cost_paid"]]),
+                cost_uncached=known_sum([0.0, *columns["cost_uncached"]]),
+                seconds=math.fsum(columns["seconds"]),
+                unanswered=counted["unanswered"],
+            ),
+            columns["status"],
         ),
         counted=counted,
     )
@@ -170,8 +173,11 @@ _LOOKED_AT = 20
 _NAMED = 3
 
 
-def not_recorded_words(store: Store, run: Run) -> str:
-    """Return the number of a run's calls that are not recorded, and their kinds; empty if all seen calls are."""
+def not_recorded_words(store: Store, run: Run, *, may_be_stale: bool = False) -> str:
+    """Return the number of a run's calls that are not recorded, and their kinds; empty if all seen calls are.
+
+    `may_be_stale`: say what that means for attempts that are used again, not for costs and replays.
+    """
     table, n_unrecorded = schema.attempts, schema.attempts.c.unrecorded
     statement = sa.select(sa.func.count(), sa.func.sum(n_unrecorded)).where(
         table.c.run == store.number(run), n_unrecorded > 0
@@ -186,6 +192,11 @@ def not_recorded_words(store: Store, run: Run) -> str:
             event.text for event in attempt.events if isinstance(event, Noted) and event.what == "not_recorded"
         )
     names = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
+    if may_be_stale:
+        return (
+            f"{run.id} may be stale: {calls:,} calls of {attempts:,} attempts are not recorded ({names}), and what "
+            "they read may have changed since. --new makes the run again."
+        )
     return (
         f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({names}): their cost may be missing, a "
         "resumed run makes them again, and --journal replay refuses the run."

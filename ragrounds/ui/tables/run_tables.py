@@ -178,8 +178,8 @@ def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
             made_words(row) + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
         ("tokens", usage),
-        ("paid", lower_bound + dollars(row.cost_paid)),
-        ("full price", lower_bound + dollars(row.cost_uncached)),
+        ("paid", f"{lower_bound if row.cost_paid is not None else ''}{dollars(row.cost_paid)}"),
+        ("full price", f"{lower_bound if row.cost_uncached is not None else ''}{dollars(row.cost_uncached)}"),
         ("time a question", duration(row.seconds)),
     ]
 
@@ -230,7 +230,8 @@ def ledger_table(ledger: Ledger) -> TextTable:
 
 def _full_price_text(line: LedgerLine) -> str:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
-    return dollars(line.cost_uncached) + at_least
+    mark = "≥ " if line.unanswered and line.cost_uncached is not None else ""
+    return f"{mark}{dollars(line.cost_uncached)}{at_least}"
 
 
 _LEDGER_COLUMNS = (
@@ -244,7 +245,7 @@ _LEDGER_COLUMNS = (
     Column("out", "usage.output", tokens),
     Column("reasoning", "usage.reasoning", tokens),
     Column("paid", "cost_paid", dollars, least_where="unanswered"),
-    Column("full price", _full_price_text, least_where="unanswered"),
+    Column("full price", _full_price_text),
 )
 
 
