@@ -25,7 +25,7 @@ from ragrounds.agents.systems import place
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.opening import REAL, module_named
 from ragrounds.agents.systems.process_choice import reason_here
-from ragrounds.agents.systems.settings import TABLES, is_setting, with_setting
+from ragrounds.agents.systems.settings import TABLES, is_setting, short_path, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest, unknown
@@ -323,6 +323,7 @@ def open_agent(text: str | Spec, *, model: str | None = None, depth: int = 0) ->
             former: bool | float = getattr(card, key)
             before, fields[key] = former, _like(former, value, key, spec)
         elif kind.settings and is_setting(key):
+            value = short_path(str(value)) if key == "python" else value
             before, card = with_setting(card, key, value)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value

@@ -91,6 +91,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For a user's system: interpreter of its process, a path or a name. If empty, ragrounds' interpreter is used."""
     in_process: bool = False
     """For a user's system: True if it runs in ragrounds' process, for breakpoints and coverage, not in its own."""
+    share_process: bool = False
+    """For a user's system: True if it shares one process with the other such agents of its folder, to save memory."""
     model_field: str = ""
     """For a user's system: destination of ``--model``, ``config.KEY`` or ``context.KEY``. Empty if it has no
     destination.

@@ -99,7 +99,9 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     for text in foreign:
         new_texts[text] = with_tables(text, config, context)
         if not kinds[text].reason_in_process():
-            new_texts[text] = with_process(new_texts[text], request.python or "", request.in_process)
+            new_texts[text] = with_process(
+                new_texts[text], request.python or "", request.in_process, request.share_process
+            )
         if request.model is not None and kinds[text].card.model_field:
             new_texts[text] = with_model(new_texts[text], kinds[text].card, request.model)
     kinds = _inspect_agents(new_texts, lambda text: kind_of(open_agent(new_texts[text]).card), missing_agents)
@@ -123,7 +125,11 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     if request.corpus and foreign_texts:
         tell(f"--corpus is ignored for {', '.join(foreign_texts)}: its own code searches.")
     agents = tuple(new_texts[text] for text in request.agents if text not in missing_agents)
-    return replace(request, agents=agents, config={}, context={}, python=None, in_process=False), missing_agents
+    sharing = [new_texts[text] for text, kind in kinds.items() if kind.card.share_process]
+    if len(sharing) > 1:
+        tell(f"In one process for each folder, so one can slow or fail another: {', '.join(sharing)}.")
+    request = replace(request, agents=agents, config={}, context={}, python=None)
+    return replace(request, in_process=False, share_process=False), missing_agents
 
 
 def _inspect_agents(
@@ -149,7 +155,7 @@ def _inspect_agents(
 
 def _foreign_option(request: RunArguments) -> str:
     """Return an option that is set and applies only to users' systems; empty if none is set."""
-    set_ = (name for name in ("config", "context", "python", "in_process") if getattr(request, name))
+    set_ = (name for name in ("config", "context", "python", "in_process", "share_process") if getattr(request, name))
     return next((f"--{name.replace('_', '-')}" for name in set_), "")
 
 

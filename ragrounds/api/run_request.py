@@ -142,6 +142,9 @@ class RunArguments(ServedExecution, frozen=True):
     in_process: Annotated[
         bool, Arg("It runs in our process, not in its own: for breakpoints and coverage.", group=OWN)
     ] = False
+    share_process: Annotated[
+        bool, Arg("Agents of one folder share a process, to save memory: one can slow or fail another.", group=OWN)
+    ] = False
     listener: Listener = None
     progress: arguments.Displayed = None
 

@@ -96,6 +96,9 @@ class SystemFailed(Exception):
 class HostEnded(Exception):
     """Error: the process in which a system runs ended while it answered."""
 
+    trace = ""
+    """The last lines that the process printed."""
+
 
 class SharedHostEnded(HostEnded):
     """Error: the process ended while it answered several questions, so the question that ended it is unknown.

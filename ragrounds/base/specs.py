@@ -101,10 +101,10 @@ def check_known(spec: Spec, known_names: Sequence[str], called: str = "") -> Non
 
 
 def without_addresses(text: str) -> str:
-    """Remove parameters that are addresses of servers from a spec's text, for display. A text that is not a spec
+    """Remove addresses of servers and paths of interpreters from a spec's text, for display. A text that is not a spec
     stays.
     """
-    if "://" not in text:
+    if "://" not in text and "python=" not in text:
         return text
     try:
         return str(_format_value(parse(text)))
@@ -114,7 +114,9 @@ def without_addresses(text: str) -> str:
 
 def _format_value(spec: Spec) -> Spec:
     parameters = {
-        key: value for key, value in spec.parameters.items() if isinstance(value, Spec) or "://" not in str(value)
+        key: value
+        for key, value in spec.parameters.items()
+        if key != "python" and (isinstance(value, Spec) or "://" not in str(value))
     }
     return Spec(
         spec.name,

@@ -29,6 +29,8 @@ ANSWERS = (
     "report", "messages",
 )  # fmt: skip
 """Keys that may contain the answer, in the order in which they are tried."""
+LONGEST_ANSWER = 1_000_000
+"""Maximum number of characters of an answer. Its scorers and its tables need several times its memory."""
 ASKS = ("query", "input", "user_input", "user_query", "prompt", "topic", "task", "text")
 """Keys that receive the question if there is neither ``question`` nor ``messages``, in the order in which they are
 tried.
@@ -141,6 +143,9 @@ def read_answer(
         wiring: locations of the answer and the letter.
         seen: observer that is notified if a letter matches no option.
         output: default key of the answer, from the system's type.
+
+    Raises:
+        ValueError: the answer is too long.
     """
     is_answer_record = is_class(type(raw_output), "ragrounds.base.records.Answer")
     key = "text" if is_answer_record else wiring.output or output
@@ -150,8 +155,32 @@ def read_answer(
     if letter and not choice:
         seen.note("choice", f"{choice_path} is {str(letter)[:200]!r}: no option has this letter or text")
     # A text may have a custom class, such as LangChain's, which the journal cannot store.
-    text = str(text_of(at_path(raw_output, key) if key else raw_output))
-    return SystemAnswer(text or choice, choice, passages_in(raw_output))
+    parts = AnswerParts()
+    parts.add(str(text_of(at_path(raw_output, key) if key else raw_output)))
+    return SystemAnswer(parts.text() or choice, choice, passages_in(raw_output))
+
+
+class AnswerParts:
+    """Text of an answer that comes in parts, perhaps without end."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._left = LONGEST_ANSWER
+
+    def add(self, part: str) -> None:
+        """Add a part.
+
+        Raises:
+            ValueError: the answer is too long.
+        """
+        self._left -= len(part) or 1
+        if self._left < 0:
+            raise ValueError(f"the answer has more than {LONGEST_ANSWER:,} characters")
+        self._parts.append(part)
+
+    def text(self) -> str:
+        """Return the whole text."""
+        return "".join(self._parts)
 
 
 def at_path(value: object, path: str) -> object:

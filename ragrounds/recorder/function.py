@@ -11,10 +11,10 @@ import types
 import typing
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
-from .answers import FIELDS, Wiring, check_fields, fed, is_class, read_answer, refuse_settings, text_of
+from .answers import FIELDS, AnswerParts, Wiring, check_fields, fed, is_class, read_answer, refuse_settings, text_of
 from .errors import Refused, nearest
 from .observer import Observer, SystemAnswer
 
@@ -60,10 +60,12 @@ class FunctionSystem:
         if inspect.isawaitable(output):
             output = await output
         if isinstance(output, AsyncIterator):  # an answer that is streamed
-            output = "".join([text_of(part) async for part in output])
+            parts = AnswerParts()
+            async for part in output:
+                parts.add(text_of(part))
+            output = parts.text()
         elif isinstance(output, Iterator):
-            parts = output
-            output = await in_thread(lambda: "".join(map(text_of, parts)))
+            output = await in_thread(partial(_joined, output))
         return read_answer(output, question, self._wiring, seen)
 
     def _arguments(self, question: Mapping[str, Any]) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -77,6 +79,13 @@ class FunctionSystem:
         if way == "mapping" and self._wiring.input:
             argument = {key: values[field] for key, field in self._wiring.input.items()}
         return (argument,), {}
+
+
+def _joined(stream: Iterator[object]) -> str:
+    parts = AnswerParts()
+    for part in stream:
+        parts.add(text_of(part))
+    return parts.text()
 
 
 def adapts(candidate: object, wiring: Wiring) -> FunctionSystem | None:

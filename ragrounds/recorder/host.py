@@ -36,6 +36,7 @@ from .forms import adapted, observe_libraries
 from .frames import LONGEST_BODY, BadFrame, RawFrame, Reader, Sender, packed
 from .function import MOST_THREADS
 from .observer import Form, Observer, step_here
+from .prints import Prints, keep_prints
 from .reads import NAMED, Reads
 from .targets import loaded
 from .unpacking import BadReply
@@ -147,6 +148,7 @@ class HostWatcher:
         self.over = False
         """True if the attempt was cancelled. Nothing of it is sent any more."""
         self.closed = link.closed
+        self.prints = Prints()
 
     async def exchange(self, request: WireRequest, send: Send, *, waits: bool = True) -> WireResponse | None:
         """Return the response to a call, after its verdict (contract: Watcher).
@@ -384,7 +386,8 @@ class HostLoop:
             self._forms[id] = form
             self._report_reads(id)
         kind = "" if form is None else form.kind
-        self._link.post("opened", attempt=id, kind=kind, sealed=self._link.sealed)
+        python = "{}.{}".format(*sys.version_info)
+        self._link.post("opened", attempt=id, kind=kind, sealed=self._link.sealed, python=python)
 
     # Attempts
 
@@ -408,20 +411,26 @@ class HostLoop:
                 stack.enter_context(observe_libraries(seen))
                 answer = await self._forms[header["id"]].answer(header["question"], seen)
             passages = [dict(passage) for passage in answer.passages]
-            self._report_reads(watcher.attempt)
+            self._report(watcher)
             self._link.post(
                 "answered", attempt=watcher.attempt, text=answer.text, choice=answer.choice, passages=passages
             )
         except AskedPerson as question:
-            self._report_reads(watcher.attempt)
+            self._report(watcher)
             self._link.post("asked", attempt=watcher.attempt, value=str(question))
         except BaseException as error:
             if not watcher.over:
-                self._report_reads(watcher.attempt)
+                self._report(watcher)
                 self._failed(watcher, error)
         finally:
             self._attempts.pop(watcher.attempt, None)
             self._tasks.pop(watcher.attempt, None)
+
+    def _report(self, watcher: HostWatcher) -> None:
+        """Report what an attempt has printed, and the new dependencies."""
+        if words := watcher.prints.words():
+            self._link.tell(watcher.attempt, "note", "printed", words)
+        self._report_reads(watcher.attempt)
 
     def _report_reads(self, attempt: int) -> None:
         """Report the dependencies that the systems of this process have read since the last report."""
@@ -475,8 +484,7 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     """
     _end_with(lifeline)
     sys.argv[:] = [""]
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    keep_prints(lambda: getattr(WATCHER.get(), "prints", None))
     link = Link(socket.socket(fileno=line), closed=closed, sealed=closed and close())
     os.register_at_fork(after_in_child=link.forked)
     clock.install(always=True)

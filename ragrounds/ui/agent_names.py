@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 
 from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
@@ -11,13 +12,14 @@ from ragrounds.ui.text import safe
 
 _MIN_VERSION_LENGTH = 6
 """Minimum number of characters that are shown of a version."""
+_PYTHON = re.compile(r"\bpython=([^],]+)")
 _VERSION = re.compile(r"@([0-9a-f]{7,})$")
 
 
 def agent_names(comparison: Comparison) -> dict[str, str]:
     """Return the name of each run by its id: the run's own name, else its agent's text.
 
-    Runs with the same name are distinguished by their agents, else by models, corpora and retrievers, as
+    Runs with the same name are distinguished by their agents, else by models, corpora, retrievers and interpreters, as
     ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; if that is not enough, by their ids. Names are safe to show
     and contain no server's address.
     """
@@ -43,11 +45,20 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     for shorten in (lambda spec: spec.partition("[")[0], str):
         facts = [[_model_text(row, role, shorten) for row in rows] for role in roles]
         facts += [searched, [shorten(row.retriever) for row in rows]]
+        facts += [[_interpreter(row.agent, whole=shorten is str) for row in rows]]
         differing = [values for values in facts if len(set(values)) > 1]
         labels.append([", ".join(values[index] for values in differing if values[index]) for index in range(len(rows))])
         if len(set(labels[-1])) == len(rows):
             return labels[-1]
     return [", ".join(filter(None, (short, row.run))) for short, row in zip(labels[0], rows, strict=True)]
+
+
+def _interpreter(agent: str, *, whole: bool) -> str:
+    """Return the interpreter in an agent's text: the folder of its environment, or its `whole` path."""
+    path = _PYTHON.search(agent)
+    if path is None:
+        return ""
+    return f"python {path[1] if whole else PurePath(path[1]).parent.parent.name or path[1]}"
 
 
 def _model_text(row: RunTotals, role: str, read: Callable[[str], str]) -> str:

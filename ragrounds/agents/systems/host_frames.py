@@ -32,6 +32,8 @@ class SystemOpened(Said, tag="opened", frozen=True):
     """Form of the system. Empty if it has imported ragrounds, and must be opened in ragrounds' process."""
     sealed: bool = False
     """True if the kernel refuses all traffic of its process."""
+    python: str = ""
+    """Version of its process's Python: ``3.12``."""
 
 
 class Exchange(Said, frozen=True):

@@ -2,8 +2,9 @@
 
 A host contains only the recorder (:mod:`ragrounds.recorder.host`). The watcher of the attempt, in this process, decides
 how each call in the host is answered, as if the call had been made here. Events of the system are reported here, in
-order. A host serves all systems with the same :class:`HostConfig`. It ends with the command, and the kernel ends it if
-this process dies. Its messages are bounded and checked, and a bad frame ends it.
+order. A host serves all systems with the same :class:`HostConfig`: one agent's, unless agents share a process. It ends
+with the command, and the kernel ends it if this process dies. Its messages are bounded and checked, and a bad frame
+ends it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,6 +46,11 @@ _MAX_ENDED = 64
 _GRACE = 2.0
 """Seconds that a host has to end by itself, with its systems' exit handlers."""
 _POLL_SECONDS = 0.005
+_MAX_LINES, _MAX_LINE = 100, 500
+"""Maximum number of a host's printed lines that are shown, and of the bytes of each."""
+_COLOURS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_MAX_LAST_PRINTS = 2000
+"""Maximum number of a host's last printed bytes that are kept."""
 _CLOSED_VARIABLES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 """Variables of a closed host. LiteLLM and DSPy ship a list of models, and would otherwise download a newer one."""
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
@@ -59,6 +66,8 @@ class HostConfig(NamedTuple):
     working: str
     """Working folder of the process."""
     environment: tuple[tuple[str, str], ...]
+    agent: str = ""
+    """The only system that it runs, with its settings, as JSON. Empty if the agents of the folder share it."""
     closed: bool = False
     """True in a replay: nothing may leave the process."""
     alone: bool = False
@@ -123,6 +132,7 @@ class Host:
             theirs.close()
             os.close(lifeline)
         self.pid = self._process.pid
+        self._last_prints = b""
         self._line = Line(self, ours)
         self._thread = threading.Thread(target=self._read, name="ragrounds-host", daemon=True)
         self._thread.start()
@@ -236,6 +246,7 @@ class Host:
         except BadFrame as bad:
             self.offend(str(bad))
         self.wait(time.monotonic() + _GRACE)  # it may be about to end by itself, and its exit code says how
+        self._prints.join(_GRACE)
         code = self._process.wait()
         ended_by = next((entry.name for entry in signal.Signals if entry == -code), f"signal {-code}")
         ending = f"ended with exit code {code}" if code >= 0 else f"was ended by {ended_by}"
@@ -249,16 +260,36 @@ class Host:
         os.close(self._life)
 
     def _forward_output(self) -> None:
-        """Forward its output to the current standard error, which a full-screen display may hold back."""
+        """Forward the first lines of its output, with its name, to the current standard error, which a full-screen
+        display may hold back. Traces have the rest.
+        """
         output = self._process.stdout
         assert output is not None
+        line, lines_left = b"", _MAX_LINES
         with contextlib.suppress(OSError, ValueError):
             while part := os.read(output.fileno(), 1 << 16):
-                os.write(2, part)
+                self._last_prints = (self._last_prints + part)[-_MAX_LAST_PRINTS:]
+                if lines_left:
+                    *lines, line = (line + part).split(b"\n")
+                    line = line[:_MAX_LINE]
+                    self._forward(lines[:lines_left], more=len(lines) >= lines_left)
+                    lines_left = max(0, lines_left - len(lines))
+            self._forward([line] if line and lines_left else [])
+
+    def _forward(self, lines: list[bytes], *, more: bool = False) -> None:
+        names = [system.name for system in list(self._systems)]
+        name = names[0] if names and self.config.agent else Path(self.config.folder).name
+        plain = [_COLOURS.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2][:_MAX_LINE]) for line in lines]
+        texts = [f"{name} | {safe(line.decode('utf-8', 'replace'))}\n" for line in plain]
+        texts += [f"{name} | … prints more: see its attempts' traces\n"] if more else []
+        os.write(2, "".join(texts).encode("utf-8", "replace"))
 
     def _ended(self, work: Work, *, shared: bool) -> Exception:
         message = f"the process that {work.name} runs in {self.how}"
-        return SharedHostEnded(message, work.again) if shared and work.again else HostEnded(message)
+        error = SharedHostEnded(message, work.again) if shared and work.again else HostEnded(message)
+        if printed := self._last_prints.decode("utf-8", "replace").strip():
+            error.trace = f"{message}. The last lines that it printed:\n{printed}"
+        return error
 
 
 class _Hosts:
@@ -322,7 +353,8 @@ _RECORDS: dict[HostConfig, RecordedDependencies] = {}
 
 def dependencies_in_host(config: HostConfig) -> RecordedDependencies:
     """Return the recorded dependencies of a host configuration's systems in this command."""
-    return _RECORDS.setdefault(config._replace(closed=False, alone=False), RecordedDependencies())
+    location = config._replace(closed=False, alone=False, agent="")
+    return _RECORDS.setdefault(location._replace(agent=config.agent), RecordedDependencies(location=location))
 
 
 def end_hosts() -> None:
@@ -362,6 +394,8 @@ class HostedSystem:
         """Form of the system. Empty after opening if it imports ragrounds, and so must be opened in this process."""
         self.sealed = False
         """True if the kernel refuses all traffic of its last host process, in a replay."""
+        self.version = ""
+        """Version of its host's Python: ``3.12``."""
 
     @property
     def heard(self) -> RecordedDependencies:
@@ -411,4 +445,4 @@ class HostedSystem:
         return _HOSTS.host_for(self.config._replace(closed=watcher is not None and watcher.closed))
 
     def _set_state(self, opened: SystemOpened) -> None:
-        self.kind, self.sealed = opened.kind, opened.sealed
+        self.kind, self.sealed, self.version = opened.kind, opened.sealed, safe(opened.python, 20)

@@ -19,7 +19,7 @@ from ragrounds.agents.systems.endpoint_card import EndpointCard
 from ragrounds.agents.systems.in_process import InProcessSystem, adapted
 from ragrounds.agents.systems.opening import watched
 from ragrounds.agents.systems.process_choice import hosted, reason_here, wiring_of
-from ragrounds.agents.systems.reads import OwnSource, RecordedDependencies, SystemDependencies
+from ragrounds.agents.systems.reads import JoinedDependencies, OwnSource, RecordedDependencies, SystemDependencies
 from ragrounds.agents.systems.settings import SETTINGS, check_effects, is_setting
 from ragrounds.base.contracts import System
 from ragrounds.base.errors import UserError
@@ -36,7 +36,8 @@ reused.
 """
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system endpoint clock in_process reads".split()
+    "retriever corpus prompts limits nests config context system endpoint clock in_process share_process python "
+    "reads".split()
 )
 """Settings of an agent's file that change no reply of a user's system, or are in its identity already."""
 
@@ -214,7 +215,10 @@ class UsersCode(UsersSystem):
 
     def identity(self) -> dict[str, object]:
         """Return the system's settings, form, process and dependencies."""
-        return self._identity({}, {"process": "ours" if self.is_in_process() else "its own"})
+        its_own = "shared" if self.card.share_process else "its own"
+        # The interpreter's path is no part of the identity: its version is, and its packages are dependencies.
+        version = {"python": getattr(self.open(), "version", "")} if self.card.python else {}
+        return self._identity(version, {"process": "ours" if self.is_in_process() else its_own})
 
     def recorded_dependencies(self) -> RecordedDependencies:
         """Return the dependencies that were recorded in the system's host, or in this process."""
@@ -310,9 +314,11 @@ def reads_of_systems(cards: Iterable[Card]) -> SystemDependencies | None:
         return None
     source = reduce(OwnSource.joined, [system.own_source() for system in systems])
     records = {id(record): record for system in systems if (record := system.recorded_dependencies())}
-    if len(records) > 1:
+    if len({record.location for record in records.values()}) > 1:
         names = " and ".join(system.card.graph for system in systems)
         raise UserError(f"{names} are used together: an agent can use one of them.")
+    if len(records) > 1:
+        return SystemDependencies(source, JoinedDependencies(parts=tuple(records.values())))
     return SystemDependencies(source, next(iter(records.values()), RecordedDependencies()))
 
 

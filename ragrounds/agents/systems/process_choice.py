@@ -27,8 +27,8 @@ _WITH_HOSTS = ("linux", "darwin")
 """Platforms that support hosts (:data:`sys.platform`)."""
 _IMPORTS = re.compile(rb"^[ \t]*(?:from[ \t]+ragrounds\b|import[ \t][^#\n]*\bragrounds\b)", re.MULTILINE)
 _OBJECT = "it is a Python object of this process"
-_hosted: dict[tuple[HostConfig, bytes], HostedSystem] = {}
-"""Systems that are open in hosts: the host's configuration and the card → the system."""
+_hosted: dict[tuple[HostConfig, str], HostedSystem] = {}
+"""Systems that are open in hosts: the host's configuration, and target and settings as JSON → the system."""
 _users = 0
 """Number of commands of this process that may use hosts now."""
 
@@ -127,19 +127,21 @@ def _system(card: Card) -> HostedSystem:
     working = app.folders[0] if app else str(Path.cwd())
     # Links are not resolved: Python locates its virtual environment by them.
     given_python = str(Path(card.python).expanduser().absolute()) if "/" in card.python else card.python
+    person = _absolute(card.on_interrupt) if is_import_path(card.on_interrupt) else ""
+    wiring = msgspec.to_builtins(wiring_of(card))
+    system = msgspec.json.encode((target, wiring, person), order="deterministic").decode()
     host_place = HostConfig(
         python=given_python or sys.executable,
         folder=(app.folders[0] if app else file_folder) or working,
         working=working,
         environment=environment(app.variables if app else {}),
+        agent="" if card.share_process else system,
     )
-    key = (host_place, msgspec.json.encode(card, order="deterministic"))
+    key = (host_place, system)
     if key not in _hosted:
         folders = app.folders if app else (working,)
         if not card.python:  # same search path as in this process: pytest and notebooks add folders
             folders = (*folders, *filter(None, sys.path))
-        person = _absolute(card.on_interrupt) if is_import_path(card.on_interrupt) else ""
-        wiring = msgspec.to_builtins(wiring_of(card))
         _hosted[key] = HostedSystem(card.graph, target, host_place, folders=folders, wiring=wiring, person=person)
     return _hosted[key]
 

@@ -92,6 +92,8 @@ class RecordedDependencies(ReportedDependencies, eq=False):
 
     in_process: Reads | None = None
     """Recorder in this process, if the systems run in it."""
+    location: object = None
+    """Folder or package of its systems, with the interpreter and environment of their hosts."""
     starts: set[Path] = set()
     """Files and modules that are entry points of its systems."""
     values: dict[tuple[Path, tuple[int, float]], str] = {}
@@ -145,6 +147,21 @@ class RecordedDependencies(ReportedDependencies, eq=False):
         return setting(READS, self.in_process) if self.in_process is not None else nullcontext()
 
 
+class JoinedDependencies(RecordedDependencies, eq=False):
+    """The recorded dependencies of several hosts, whose systems are used together."""
+
+    parts: tuple[RecordedDependencies, ...] = ()
+
+    def listen(self) -> int:
+        """Take in the new dependencies of all hosts. Return a number that changes only if there are new ones."""
+        count = sum(part.listen() for part in self.parts)
+        if count != self.count:
+            for part in self.parts:
+                self.read(part)
+            self.count = count
+        return count
+
+
 _IN_THIS_PROCESS: dict[str, RecordedDependencies] = {}
 """Folder or package → recorded dependencies of its systems in this process."""
 
@@ -153,7 +170,7 @@ def dependencies_in_process(location: str) -> RecordedDependencies:
     """Return the record of the dependencies of a folder's or package's systems that are opened in this process."""
     if location not in _IN_THIS_PROCESS:
         NAMED.update(("ragrounds.graphs", *(() if os.sep in location or location == "ragrounds" else (location,))))
-        _IN_THIS_PROCESS[location] = RecordedDependencies(in_process=Reads())
+        _IN_THIS_PROCESS[location] = RecordedDependencies(in_process=Reads(), location=location)
     return _IN_THIS_PROCESS[location]
 
 

@@ -6,6 +6,7 @@ rejected.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -21,7 +22,7 @@ from ragrounds.base.text import typed_value
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
 TEXTS = ("output", "choice", "on_interrupt", "model_field", "clock", "python")
-SWITCHES = ("in_process",)
+SWITCHES = ("in_process", "share_process")
 SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS, *SWITCHES)
 _SECRET = re.compile(r"(?:_|\.|^)(?:api_?key|token|secret|password)$", re.IGNORECASE)
 _JSON = "json"
@@ -59,6 +60,19 @@ def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
         return current.get(path), replace(card, input={**card.input, path: str(value)})
     before = dict(flat(current)).get(path)
     return before, replace(card, **{table: _set(current, path.split("."), _plain(value))})
+
+
+def short_path(path: str) -> str:
+    """Return the path of an interpreter relative to the current folder, or to the home folder, if it is in one of
+    them. However it was written, it has one name. The name of a program stays.
+    """
+    if "/" not in path:
+        return path
+    absolute = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - links are not resolved
+    for folder, prefix in ((os.getcwd(), "."), (os.path.expanduser("~"), "~")):  # noqa: PTH109, PTH111
+        if absolute.startswith(f"{folder.rstrip('/')}/"):
+            return f"{prefix}/{os.path.relpath(absolute, folder)}"
+    return absolute
 
 
 def _set(current: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
@@ -122,11 +136,12 @@ def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, o
     return str(Spec(spec.name, {**settings, **spec.parameters}))
 
 
-def with_process(text: str, python: str, in_process: bool) -> str:
+def with_process(text: str, python: str, in_process: bool, share_process: bool) -> str:
     """Return an agent's text with the process of its system, unless the text itself sets it."""
     spec = parse(text)
     settings: dict[str, Value] = {"python": python} if python else {}
     settings |= {"in_process": True} if in_process else {}
+    settings |= {"share_process": True} if share_process else {}
     return str(Spec(spec.name, {**settings, **spec.parameters}))
 
 

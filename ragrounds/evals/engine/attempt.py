@@ -18,7 +18,7 @@ from msgspec import Struct
 from ragrounds.agents.agent import Limits
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.contracts import Closing, FinishedAttempt, System
-from ragrounds.base.errors import NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
+from ragrounds.base.errors import HostEnded, NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.base.spent import total_spent
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
@@ -336,7 +336,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
         status, reason = "failed", f"{type(error).__name__}: {error}"
         if context.last_failure and context.last_failure not in reason:
             reason += f" (a call had failed: {context.last_failure})"
-        own_trace = error.trace if isinstance(error, SystemFailed) else ""
+        own_trace = error.trace if isinstance(error, SystemFailed | HostEnded) else ""
         context.note("traceback", own_trace or "".join(traceback.format_exception(error)))
     finally:
         context.close()

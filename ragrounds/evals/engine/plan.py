@@ -24,7 +24,7 @@ from ragrounds.base.contracts import Intervention, Model, Searcher
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Asked, Gold, Question, Run
 from ragrounds.base.settings import McpServer
-from ragrounds.base.specs import Spec, Value, parse
+from ragrounds.base.specs import Spec, Value, parse, without_addresses
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
     SYSTEM_PARTS,
@@ -376,7 +376,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         refine_prompts = prompts.digest(catalogue.refining().PROMPTS)
         refining = {"refine_code": catalogue.digest("refining"), "refine_prompts": refine_prompts}
     return {
-        "agent": agent.spec,
+        "agent": without_addresses(agent.spec) if card.python else agent.spec,
         "graph": card.graph,
         "graph_code": kind.code(),
         "parameters": agent.settled,

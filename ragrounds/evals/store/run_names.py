@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Run
+from ragrounds.base.specs import without_addresses
 from ragrounds.base.text import file_name
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
@@ -200,7 +201,7 @@ def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
 
     It is a valid file name on every system, whatever the agent's text.
     """
-    base, existing = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
+    base, existing = f"{file_name(without_addresses(agent), 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
     number, id = 1, base
     while id in existing:
         number += 1

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import OUTCOMES, outcome
+from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
@@ -211,7 +212,7 @@ class ProgressGatherer:
         return AgentProgress(
             run=id,
             agent=run.agent,
-            name=self._progress.names.get(id) or run.agent,
+            name=self._progress.names.get(id) or without_addresses(run.agent),
             total=run.total,
             done=run.before + run.done,
             in_flight=in_flight,

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES, Read, Run
+from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.care.garbage import Garbage, RowVolume
@@ -48,7 +49,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
         runs,
         (
             words("run", "run.id", unfolded=True),
-            words("agent", lambda overview: overview.name or overview.run.agent, spare=7),
+            words("agent", lambda overview: overview.name or without_addresses(overview.run.agent), spare=7),
             words("corpus", lambda overview: searched.get(overview.run.id, "")) if searched else None,
             words("benchmark", "run.benchmark", least=9, spare=2 if len(benchmarks) > 1 else 4),
             words("model", lambda overview: ", ".join(overview.models), spare=1 if len(models) > 1 else 6),
@@ -66,7 +67,7 @@ def _searched_corpora(runs: Sequence[RunOverview]) -> dict[str, str]:
     same_except_corpus: dict[tuple[object, ...], list[Run]] = {}
     for overview in runs:
         same_except_corpus.setdefault(
-            (overview.name or overview.run.agent, overview.run.benchmark, overview.models), []
+            (overview.name or without_addresses(overview.run.agent), overview.run.benchmark, overview.models), []
         ).append(overview.run)
     return {
         run.id: safe(corpora)
