@@ -155,3 +155,77 @@ def test_two_agents_that_differ_in_a_cap_alone_draw_each_for_itself(system, home
     again = rr.run(agents=agents, limit=2, new=True)
     assert len(asked(system)) == before
     assert again.reused == 8
+
+
+FRAMEWORK = '''
+"""An agents' library that puts the clock into its system prompt, and quotes replies that do the same."""
+import os
+from datetime import datetime
+
+import urllib3
+
+
+class Agent:
+    def __init__(self):
+        self.messages = [f"The current time is {datetime.now()}.", f"In UTC: {datetime.utcnow():%Y-%m-%dT%H:%M}"]
+
+    def ask(self, text):
+        self.messages.append(text)
+        body = {"model": "m", "messages": [{"role": "system", "content": one} for one in self.messages]}
+        answer = urllib3.request("POST", f"{os.environ['SERVED_AT']}/chat/completions", json=body, timeout=60)
+        self.messages.append(answer.json()["choices"][0]["message"]["content"])
+        return self.messages[-1]
+'''
+WITH_FRAMEWORK = """
+import sys, pathlib
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "site-packages"))
+from framework import Agent
+
+def ask(question):
+    agent = Agent()
+    for at in ("2020-01-01 10:00", "2020-01-01 11:00"):  # times of the case itself
+        agent.ask(f"{question} Seen at {at}.")
+    return agent.ask("So?")
+"""
+
+
+@pytest.fixture
+def framework(system, tmp_path):
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "framework.py").write_text(FRAMEWORK)
+    (tmp_path / "framed.py").write_text(WITH_FRAMEWORK)
+    system.says = lambda body: f"{body['messages'][0]['content']} {said(body)}"
+    return system
+
+
+@pytest.mark.slow
+def test_a_library_that_reads_the_clock_into_a_request_pays_no_finished_call_again(framework, tmp_path):
+    killed(tmp_path, framework, agent="./framed.py:ask")
+    told = ended(started(tmp_path, agent="./framed.py:ask"))
+    assert "12 model calls" not in told
+    assert len(asked(framework)) == 13, "only what was in flight is asked again"
+    first = answers(tmp_path)
+    assert len(set(first.values())) == 4
+    ended(started(tmp_path, "--new", agent="./framed.py:ask"))
+    framework.close()
+    ended(started(tmp_path, "--new", "--journal", "replay", agent="./framed.py:ask"))
+    assert len(asked(framework)) == 13
+    assert answers(tmp_path) == answers(tmp_path, 1) == first
+    with Store(tmp_path / "home") as store:
+        run = store.runs()[0].id
+    write_journal([run], tmp_path / "journal.jsonl", home=tmp_path / "home")
+    read_journal(tmp_path / "journal.jsonl", home=tmp_path / "elsewhere")
+    ended(started(tmp_path, "--journal", "replay", agent="./framed.py:ask", home="elsewhere"))
+
+
+def test_a_run_again_and_a_replay_take_the_calls_that_differ_in_the_present_time(framework, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answered = []
+    for options in ({}, {"new": True}, {"new": True, "journal": "replay"}):
+        result = rr.run("sample", "./framed.py:ask", limit=1, progress=False, home=tmp_path / "home", **options)
+        (attempt,) = result.to_pandas("attempts").itertuples()
+        answered.append(attempt.text)
+        assert len(asked(framework)) == 3
+    assert len(set(answered)) == 1
+    rr.run("sample", "./framed.py:ask", limit=1, progress=False, home=tmp_path / "home", new=True, journal="fresh")
+    assert len(asked(framework)) == 6

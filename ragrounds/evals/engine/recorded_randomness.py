@@ -159,6 +159,12 @@ class RecordedRandomness:
         with self._lock:
             self._unwritten[source] = value
 
+    def used(self, key: str) -> Entry:
+        """Count one value in the record of a key, and return the entry of this record."""
+        self.keys.append(key)
+        self.recorded += 1
+        return self._entry(key)
+
     def _entry(self, key: str) -> Entry:
         actor = f"clock and chance of {self._actor}"
         return Entry(key=key, kind="tool", actor=actor, request=_DrawnFor(self._description), payer=self._payer)

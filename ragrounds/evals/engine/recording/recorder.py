@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import BETWEEN_SAMPLES, AttemptContext
+from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
+from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
 from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
@@ -164,6 +167,7 @@ class AttemptRecorder:
         self.wired: set[str] = set()
         """Tokens of model calls that callbacks reported and to which a recorded call belongs."""
         self._mcp = McpServers()
+        self._clocks: LibraryClocks | None = None
         self.searches: AttemptSearches | None = None
         """Searches of the attempt, which are extracted from recorded calls."""
         self.change: Callable[[bytes], bytes] = bytes
@@ -214,6 +218,10 @@ class AttemptRecorder:
 
         if (recorded_randomness := self._context.recorded_randomness) is not None:
             recorded_randomness.flush(journal, lambda: request.body)
+            if started.call.form.role != "embedding":
+                self._clocks = self._clocks or self._library_clocks(recorded_randomness)
+                entry = await self._clocks.entry_for(started.entry, started.call, self._context.epoch, journal)
+                started = replace(started, entry=entry)
         try:
             reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
@@ -410,6 +418,11 @@ class AttemptRecorder:
         if keys not in self._redactors:
             self._redactors[keys] = Redactor(*keys)
         return self._redactors[keys]
+
+    def _library_clocks(self, recorded_randomness: RecordedRandomness) -> LibraryClocks:
+        payer = self._context.payer if self._journal.mode == "fresh" else b""
+        subject = msgspec.msgpack.encode((self._context.item.benchmark, self._context.item.id, payer))
+        return LibraryClocks(recorded_randomness, subject)
 
     def _failed(self, started: _Started, error: BaseException) -> WireResponse:
         """Return an error to the client, and remember it as a fault of the call.

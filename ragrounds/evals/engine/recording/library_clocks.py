@@ -1,0 +1,103 @@
+"""Times that libraries read from the clock and put into requests: agno's `add_datetime_to_context`, for example.
+
+The recorded clock serves a system's own files only, because libraries need the real one for time-outs, caches and
+signatures. So a request may contain the present time, and would never be the same again. Such a request gets a second
+key in the journal, in which its times are left out. A later request of the same attempt that differs only in the
+present time finds the recorded call by it. A time counts if it lies within the attempt, so that times in questions and
+documents are compared as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.base.contracts import Entry
+from ragrounds.base.http import read_json
+from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import now
+from ragrounds.models.wire_forms import ModelCall, RecordedReply, call_key, canonical
+
+_TIME = re.compile(r"\b(20\d\d-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(Z|UTC|[+-]\d\d:\d\d)?")
+_AROUND = 60.0
+"""Seconds before the attempt's start, and after the present, that still count: a time may be given in minutes."""
+
+
+class _Twin(Struct):
+    """Recorded call that differs from others only in the time of day."""
+
+    key: str
+    seconds: list[int]
+    """Its times."""
+
+
+class LibraryClocks:
+    """Times in the requests of one attempt.
+
+    Args:
+        randomness: recorded clock of the attempt.
+        subject: question and epoch, and the payer if its calls are made again.
+    """
+
+    def __init__(self, randomness: RecordedRandomness, subject: bytes) -> None:
+        self._randomness, self._subject = randomness, subject
+        self._began = now()
+        self._seconds: set[int] = set()
+        """Times in the recorded calls that answered calls of this attempt."""
+        self._occurrences: Counter[bytes] = Counter()
+        self._entries: dict[str, Entry] = {}
+
+    async def entry_for(self, entry: Entry, call: ModelCall, epoch: int, journal: StoreJournal) -> Entry:
+        """Return a call's entry, under the key of the recorded call that differs from it only in the present time."""
+        if entry.key in self._entries:  # the client tries again
+            return self._entries[entry.key]
+        seconds: set[int] = set()
+        known = self._seconds | self._own_seconds()
+
+        def mask(time: re.Match[str]) -> str:
+            """Leave a time out if it was read from the clock."""
+            present = {second for second in _seconds(time) if second in known or self._is_present(second)}
+            seconds.update(present)
+            return "<time>" if present else time[0]
+
+        masked = _TIME.sub(mask, canonical(call.body).decode())
+        if not seconds or not isinstance(body := read_json(masked), dict):
+            return entry
+        first = call_key(replace(call, body=body), epoch)
+        occurrence = self._occurrences[first].to_bytes(4, "big")
+        self._occurrences[first] += 1
+        twin_entry = self._randomness.used(hashlib.sha256(b"\0".join((first, self._subject, occurrence))).hexdigest())
+        twin = await journal.recorded_values(twin_entry, _Twin)
+        if twin is None:
+            if journal.mode != "replay":
+                journal.draw(twin_entry, _Twin(entry.key, sorted(seconds)))
+        elif twin[0].key != entry.key and await journal.recorded_values(entry, RecordedReply) is None:
+            self._seconds.update(twin[0].seconds)
+            self._entries[entry.key] = replace(entry, key=twin[0].key)
+        return self._entries.setdefault(entry.key, entry)
+
+    def _is_present(self, second: int) -> bool:
+        return self._began - _AROUND <= second <= now() + _AROUND
+
+    def _own_seconds(self) -> set[int]:
+        """Return the times that the system's own files have read: they are the same again."""
+        times = (_TIME.fullmatch(value) for value in list(self._randomness.values.recorded.values()))
+        return {second for time in times if time is not None for second in _seconds(time)}
+
+
+def _seconds(time: re.Match[str]) -> Iterator[int]:
+    """Yield the moments that a time may mean: local time or UTC if it names no time zone."""
+    date, clock, zone = time.groups()
+    try:
+        moment = datetime.fromisoformat(f"{date}T{clock}{'Z' if zone == 'UTC' else zone or ''}")
+    except ValueError:  # a day or an hour that does not exist
+        return
+    for known in (moment,) if zone else (moment.astimezone(), moment.replace(tzinfo=UTC)):
+        yield int(known.timestamp())
