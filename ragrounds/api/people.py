@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Struct, structs
@@ -21,6 +22,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.files import as_csv, broken, quote_value, read_sheet
 from ragrounds.base.records import Question, Run
 from ragrounds.evals.judges.corrected import (
+    FEWEST,
     CategoryAgreement,
     Corrections,
     JudgedRow,
@@ -38,7 +40,9 @@ from ragrounds.evals.judges.labels import (
     TEXTS,
     HumanLabels,
     agreement,
+    answer_of,
     disputed_labels,
+    item_code,
     judge_agreements,
     label_sheet,
     people_labels,
@@ -60,6 +64,15 @@ class WrittenSheet(Struct, frozen=True):
     of: int
     """Number of judged items."""
     labels: tuple[str, ...]
+    answers: Mapping[str, int] = MappingProxyType({})
+    """Run → number of its answers in the sheet."""
+
+
+def needed_labels(answers: Mapping[str, int]) -> str:
+    """Return how many labels a corrected figure of each run needs, and how many answers a sheet has of each."""
+    counts = ", ".join(f"{count:,} of {run}" for run, count in answers.items())
+    advice = " Too few: sample more (--limit), or judge more answers." if min(answers.values()) < FEWEST else ""
+    return f"A corrected figure needs {FEWEST} labelled answers of each agent; the sheet has {counts}.{advice}"
 
 
 class AgreementResult(Struct, frozen=True):
@@ -195,15 +208,24 @@ class _JudgedFigures:
         for scorer in self._method.scorers:
             yield scorer.name, {run: rows[scorer.name] for run, rows in of_runs.items()}
 
-    def corrections(self, width: float | None, agreed: bool) -> tuple[Corrections, ...]:
+    def corrections(
+        self, width: float | None, agreed: bool, sampled: Mapping[str, tuple[int, int]]
+    ) -> tuple[Corrections, ...]:
         """Return the corrections of every scorer.
 
-        `agreed` is True if people's labels show that the judge is able, which its probes cannot overrule.
+        `agreed` is True if people's labels show that the judge is able, which its probes cannot overrule. `sampled` has
+        for each run the answers in the sheet, and how many of them are left blank.
         """
-        return tuple(
-            self._without_withheld(correct(name, rows, is_sampled=self.is_sampled, width=width), name, agreed)
-            for name, rows in self._rows(self._runs, self._verdicts_by_run)
-        )
+        corrections = []
+        for name, rows in self._rows(self._runs, self._verdicts_by_run):
+            corrected = correct(name, rows, is_sampled=self.is_sampled, width=width)
+            figures = (
+                structs.replace(figure, drawn=sampled[figure.run][0] or None, blank=sampled[figure.run][1])
+                for figure in corrected.figures
+            )
+            corrected = structs.replace(corrected, figures=tuple(figures))
+            corrections.append(self._without_withheld(corrected, name, agreed))
+        return tuple(corrections)
 
     def _without_withheld(self, corrections: Corrections, scorer: str, agreed: bool) -> Corrections:
         """Remove the judge's own figures of runs whose scores are withheld; people's labels correct those, too."""
@@ -283,7 +305,7 @@ def write_label_sheet(arguments: SheetArguments) -> WrittenSheet:
         )
     with replaced(arguments.out, arguments.force) as file:
         file.write(sheet.csv())
-    return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels))
+    return WrittenSheet(len(sheet.rows), sheet.of, tuple(method.labels), sheet.answers)
 
 
 @takes(AgreementArguments)
@@ -307,7 +329,8 @@ def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
     epoch = arguments.epoch
     with open_selected_runs(arguments.runs, arguments.settings, suits=_was_judged(method, epoch)) as (store, runs):
         of_runs = {run.id: verdicts(store, run, method, epoch) for run in runs}
-        chances = label_chances(labels)
+        labels = labels.with_runs(of_runs)
+        chances, sampled = label_chances(labels), {run: labels.sampled_answers(run) for run in of_runs}
         labels, changed = labels.current_labels({run.id: shown_items(store, run, method, epoch) for run in runs})
         recorded = {
             run.id: {
@@ -325,7 +348,7 @@ def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
             raise _no_common_items(human, runs, labels, changed, pooled_verdicts) from None
         low = compared.judge.accuracy.low
         agreed = compared.judge.n >= _ENOUGH_LABELS and low is not None and low >= _AGREEING
-        corrections = figures.corrections(arguments.width, agreed)
+        corrections = figures.corrections(arguments.width, agreed, sampled)
         prices = figures.prices(recorded)
         categories = _categories(store, runs, of_runs, labels)
     judges = [
@@ -388,6 +411,8 @@ class Labelling(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     rows: tuple[dict[str, str], ...]
     """Rows of these runs, in the sheet's order, without any verdict."""
+    answers: dict[str, int]
+    """Run → number of its answers among the rows."""
 
     def keep(self, row: Mapping[str, str], label: str) -> None:
         """Write a label, or remove it if `label` is empty; it is on the disk when this method returns.
@@ -408,7 +433,7 @@ class Labelling(Struct, frozen=True, kw_only=True):
 
 
 def _item_key(row: Mapping[str, str]) -> tuple[str, str]:
-    return row.get("run", ""), row[ITEM]
+    return row.get("code") or row.get("run", ""), row[ITEM]
 
 
 @takes(LabelArguments)
@@ -436,13 +461,23 @@ def labelling(arguments: LabelArguments) -> Labelling:
         _,
         runs,
     ):
-        ids = {run.id for run in runs}
-    rows = [row for _, row in read_sheet(arguments.file, (ITEM, *TEXTS, "run"))]
-    rows_to_label = tuple(row for row in rows if row["run"] in ids and row["allowed"] == ALLOWED.join(method.labels))
+        ids = sorted(run.id for run in runs)
+    rows_to_label, answers = list[dict[str, str]](), {run: set[str]() for run in ids}
+    for _, row in read_sheet(arguments.file, (ITEM, *TEXTS)):
+        run = next((run for run in ids if row.get("code") == item_code(run, row[ITEM]) or row.get("run") == run), "")
+        if run and row["allowed"] == ALLOWED.join(method.labels):
+            rows_to_label.append(row)
+            answers[run].add(answer_of(row[ITEM]))
     if not rows_to_label:
         raise UserError(
-            f"{arguments.file} holds nothing to label of {', '.join(sorted(ids))} by --kind {arguments.kind}. Give "
+            f"{arguments.file} holds nothing to label of {', '.join(ids)} by --kind {arguments.kind}. Give "
             "another "
             "--labels, or the runs and the kind that it was written for."
         )
-    return Labelling(file=arguments.file, rater=rater, labels=method.labels, rows=rows_to_label)
+    return Labelling(
+        file=arguments.file,
+        rater=rater,
+        labels=method.labels,
+        rows=tuple(rows_to_label),
+        answers={run: len(run_answers) for run, run_answers in answers.items()},
+    )

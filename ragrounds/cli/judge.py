@@ -18,6 +18,7 @@ from ragrounds.api.people import (
     SheetArguments,
     judge_agreement,
     labelling,
+    needed_labels,
     write_label_sheet,
 )
 from ragrounds.api.score import JudgeArguments, JudgeResult
@@ -130,13 +131,15 @@ def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: option
     """
     sheet = write_label_sheet(**asdict(arguments))
     if as_json:
-        print_json({"file": str(arguments.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
+        print_json({"file": str(arguments.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels,
+                    "answers": dict(sheet.answers)})  # fmt: skip
     agreement_arguments = f"{join(runs)} --kind {quote(arguments.kind)} --human {quote(str(arguments.out))}"
     say(
         f"{arguments.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {agreement_arguments}"
         + (f" --epoch {arguments.epoch}" if arguments.epoch else "")
     )
+    say(safe(needed_labels(sheet.answers)))
 
 
 @judge.command("label")
@@ -150,6 +153,7 @@ def label_command(runs: options.Runs, arguments: LabelArguments) -> None:
     Example: ragrounds judge label direct_cot --rater anna --limit 50
     """
     opened = labelling(**asdict(arguments))
+    say(safe(needed_labels(opened.answers)))
     count = label_rows(opened)
     left = sum(not row.get(opened.rater) for row in opened.rows) - count
     say(

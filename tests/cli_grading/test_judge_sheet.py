@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.base.records import Score
+from ragrounds.evals.judges.labels import item_code
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
@@ -55,11 +56,16 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "version": 2, "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
+        "answers": {"direct-1": 4},
     }  # fmt: skip
+    needed = "A corrected figure needs 20 labelled answers of each agent; the sheet has 4 of direct-1. Too few:"
+    assert needed in " ".join(done.stderr.split())
     sheet = rows(tmp_path / "labels.csv")
-    marks = ["run", "epoch", "digest", "chance"]
+    marks = ["code", "epoch", "digest", "chance"]
     assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", *marks, "label"]
-    assert {tuple(row[name] for name in marks[:2]) for row in sheet} == {("direct-1", "0")}
+    assert {tuple(row[name] for name in marks[:2]) for row in sheet} == {
+        (item_code("direct-1", f"og/{number}"), "0") for number in (0, 1, 2, 4)
+    }
     assert {row["item"] for row in sheet} == {"og/0", "og/1", "og/2", "og/4"}
     assert {row["answer"] for row in sheet} == {ANSWERS[number] for number in (0, 1, 2, 4)}
     assert {(row["beside"], row["allowed"], row["label"]) for row in sheet} == {
@@ -123,10 +129,13 @@ def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
     done = command("judge", "sheet", "direct", "other")
     assert "12 of 12 judged items" in done.stderr
     assert "ragrounds judge agreement direct other --kind equivalence --human labels.csv" in done.stderr
-    assert {(row["run"], row["item"]) for row in rows(tmp_path / "labels.csv")} == {
-        (run, f"og/{n}") for run in ("direct-1", "other-1") for n in range(6)
+    assert {(row["code"], row["item"]) for row in rows(tmp_path / "labels.csv")} == {
+        (item_code(run, f"og/{n}"), f"og/{n}") for run in ("direct-1", "other-1") for n in range(6)
     }
-    filled(tmp_path / "labels.csv", lambda row: "equivalent" if row["run"] == "direct-1" else "mismatch")
+    filled(
+        tmp_path / "labels.csv",
+        lambda row: "equivalent" if row["code"] == item_code("direct-1", row["item"]) else "mismatch",
+    )
 
     def agreed(*runs):
         return json.loads(command("judge", "agreement", *runs, "--human", "labels.csv", "--json").stdout)
@@ -143,13 +152,54 @@ def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
     assert agreed("direct", "other")["judge"]["n"] == 7
 
 
+def test_no_column_and_no_order_of_a_sheet_reveals_the_system(command, home, tmp_path):
+    """Another number of judged answers, and a limit within a question, would show in probabilities of each run."""
+    for name, judged in (("direct", 6), ("vanilla_rag", 4)):
+        stage(home, name, [f"{text}, says {len(name)}" for text in ANSWERS], asked="same")
+        with Store(home) as store:
+            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
+            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(judged)])
+    done = command("judge", "sheet", "direct", "vanilla_rag", "--limit", "9", "--seed", "3")
+    assert done.returncode == 0, done.stderr
+    text, sheet = (tmp_path / "labels.csv").read_text(encoding="utf-8-sig"), rows(tmp_path / "labels.csv")
+    for revealing in ("direct", "vanilla_rag"):
+        assert revealing not in text
+    assert len({row["chance"] for row in sheet}) == 1
+    assert len({row["code"] for row in sheet}) == len(sheet) == 9
+    firsts = [
+        row["answer"] for index, row in enumerate(sheet) if row["item"] not in {one["item"] for one in sheet[:index]}
+    ]
+    assert len({answer.rpartition(" ")[2] for answer in firsts}) == 2, "neither run is always the first of a question"
+
+
+def test_a_sheet_that_names_its_runs_is_still_read(command, home, tmp_path):
+    for name in ("direct", "other"):
+        stage(home, name, [f"{text} by {name}" for text in ANSWERS], asked="same")
+        with Store(home) as store:
+            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
+            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+    assert command("judge", "sheet", "direct", "other").returncode == 0
+    run_by_code = {item_code(run, f"og/{n}"): run for run in ("direct-1", "other-1") for n in range(6)}
+    with (tmp_path / "old.csv").open("w", newline="") as file:
+        found = rows(tmp_path / "labels.csv")
+        writer = csv.DictWriter(file, [{"code": "run"}.get(name, name) for name in found[0]])
+        writer.writeheader()
+        for row in found:
+            run = run_by_code[row.pop("code")]
+            writer.writerow({**row, "run": run, "label": "equivalent" if run == "direct-1" else "mismatch"})
+    done = command("judge", "agreement", "direct", "other", "--human", "old.csv", "--json")
+    shares = {one["name"]: one["agreement"]["accuracy"]["value"] for one in json.loads(done.stdout)["categories"]}
+    assert shares == {"direct-1": 1.0, "other-1": 0.0}
+
+
 def test_of_an_agents_text_the_newest_judged_run_is_meant(command, home, tmp_path):
     stage(home, "direct", ANSWERS)
     graded(home, [1.0] * 6)
     stage(home, "direct", ANSWERS, number=2)
     done = command("judge", "sheet", "direct")
     assert done.returncode == 0, done.stderr
-    assert {row["run"] for row in rows(tmp_path / "labels.csv")} == {"direct-1"}
+    codes = {row["code"] for row in rows(tmp_path / "labels.csv")}
+    assert codes == {item_code("direct-1", f"og/{n}") for n in range(6)}
     refused = command("judge", "sheet", "direct-2", "--out", "none.csv")
     assert "judge it first" in refused.stderr
 

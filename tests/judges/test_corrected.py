@@ -14,6 +14,7 @@ from ragrounds.base.records import Gold, Question, Score
 from ragrounds.base.settings import Settings
 from ragrounds.evals.judges import corrected
 from ragrounds.evals.judges.corrected import JudgedRow, correct, judged_rows
+from ragrounds.evals.judges.labels import item_code
 from ragrounds.evals.judges.methods import label_method
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
@@ -229,6 +230,8 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     done = command("judge", "label", "direct", "--rater", "anna")
     assert done.returncode == 0, done.stderr
     assert "3 labels kept in labels.csv, 3 left for anna" in done.stderr
+    needed = done.stderr.index("A corrected figure needs 20 labelled answers of each agent")
+    assert needed < done.stderr.index("1 of 6"), "it is said before the first answer is shown"
     assert done.stderr.count("is no key here") == 1
     assert "'x' is no key here" in done.stderr
     assert "equivalent | mismatch" not in done.stderr
@@ -276,12 +279,45 @@ def test_runs_share_their_questions_and_each_part_has_its_agreement(command, hom
     with (tmp_path / "labels.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
-        writer.writerows({**row, "label": "equivalent" if row["run"] == "direct-1" else "mismatch"} for row in rows)
+        of_direct = {item_code("direct-1", row["item"]) for row in rows}
+        writer.writerows({**row, "label": "equivalent" if row["code"] in of_direct else "mismatch"} for row in rows)
     done = command("judge", "agreement", "direct", "other", "--human", "labels.csv")
     assert "of other-1: 3 answers are labelled whole, 20 needed." in done.stdout
     found = json.loads(command("judge", "agreement", "direct", "other", "--human", "labels.csv", "--json").stdout)
     shares = {one["name"]: one["agreement"]["accuracy"]["value"] for one in found["categories"]}
     assert shares == {"direct-1": 1.0, "other-1": 0.0}
+
+
+def test_answers_left_blank_are_named_next_to_the_corrected_figure(command, home, tmp_path):
+    """Of 60 drawn answers 13 are left blank, all of them mismatches: the same figure, and what it depends on."""
+    answers = [f"answer {n}" for n in range(60)]
+    stage(home, "direct", answers, asked="same")
+    given = {"scorer": "equivalent", "answer_status": "answered"}
+    with Store(home) as store:
+        verdicts = [(f"og/{n}", "mismatch" if n % 3 == 0 else "equivalent") for n in range(60)]
+        store.add_scores(
+            store.run("direct"),
+            [
+                Score(question_id=id, epoch=0, value=float(verdict == "equivalent"), prediction=verdict, **given)
+                for id, verdict in verdicts
+            ],
+        )
+    written = command("judge", "sheet", "direct")
+    assert "needs 20 labelled answers of each agent; the sheet has 60 of direct-1." in " ".join(written.stderr.split())
+    rows, label_by_id = sheet(tmp_path / "labels.csv"), dict(verdicts)
+    mismatches = [row["item"] for row in rows if label_by_id[row["item"]] == "mismatch"]
+    for blank in (mismatches[:13], []):
+        with (tmp_path / "labels.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            for row in rows:
+                writer.writerow({**row, "label": "" if row["item"] in blank else label_by_id[row["item"]]})
+        shown = " ".join(command("judge", "agreement", "direct", "--human", "labels.csv").stdout.split())
+        said = "direct-1: 47 of 60 drawn answers are labelled; 13 left blank. If people left out the hard ones"
+        assert (said in shown) == bool(blank)
+        figures = command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout
+        (figure,) = json.loads(figures)["corrections"][0]["figures"]
+        assert (figure["drawn"], figure["blank"], figure["labelled"]) == (60, len(blank), 60 - len(blank))
 
 
 @pytest.mark.parametrize(("disagreeing", "trusted"), [(0, True), (1, False)])

@@ -5,6 +5,9 @@ are sampled by seed: every answer of a run with the same probability, which its 
 every run. (Sampling by the judge's verdict would reveal the verdict by its probability, and gives no narrower corrected
 figure: perf/corrected_judging.md.)
 
+No column says which system gave an answer: each row has a code, which is computed from the run's id, and all rows have
+the same probability.
+
 A label belongs to the texts that the person saw. Each row holds a digest of them, and a label whose answer has changed
 is left out. A sheet without digests must contain the answers themselves, because otherwise the labelled texts are
 unknown.
@@ -15,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,8 +51,9 @@ _SEPARATOR = " » "
 """Separator between a run and its item."""
 TEXTS = ("question", "beside", "answer", "allowed")
 """Columns of a sheet that raters read: the answer, and the text that it is compared with."""
-MARKS = ("run", "epoch", "digest", "chance")
-"""Columns that identify a row: its run and epoch, the digest of its texts, and its sampling probability."""
+MARKS = ("code", "epoch", "digest", "chance")
+"""Columns that identify a row: the code of its run and item, its epoch, the digest of its texts, and its sampling
+probability."""
 _KQA, _PHYSICIANS = "kqa:", "NLI_medical_annotator.csv"
 """Prefix of a folder given in place of a sheet, and the file of physicians' labels in it."""
 
@@ -72,7 +76,8 @@ class LabelledItem(Struct, frozen=True, kw_only=True):
 
     item: str
     run: str = ""
-    """Id of the run whose answer was labelled; empty if the sheet does not say."""
+    """Id of the run whose answer was labelled; empty if the sheet does not say, or its code is of another run."""
+    code: str = ""
     digest: str = ""
     answer: str | None = None
     """Text of the answer, if the sheet has no digest; ``None`` if the sheet does not say."""
@@ -92,6 +97,23 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
     def unbound(self) -> list[str]:
         """Items for which the sheet does not say which answer was labelled."""
         return [item for item in self.items if not (mark := self.marks[item]).digest and mark.answer is None]
+
+    def with_runs(self, runs: Iterable[str]) -> HumanLabels:
+        """Return the labels with the run of every row whose code is of one of these runs."""
+        run_ids, marks = list(runs), dict[str, LabelledItem]()
+        for name, mark in self.marks.items():
+            coded = (run for run in run_ids if mark.code == item_code(run, mark.item))
+            marks[name] = replace(mark, run=next(coded, mark.run))
+        return replace(self, marks=marks)
+
+    def sampled_answers(self, run: str) -> tuple[int, int]:
+        """Return the number of answers of a run in a sampled sheet, and of those with an item that nobody labelled."""
+        names_by_answer: dict[str, list[str]] = {}
+        for name, mark in self.marks.items():
+            if mark.run == run and mark.chance is not None:
+                names_by_answer.setdefault(answer_of(mark.item), []).append(name)
+        blank = sum(any(name not in self.items for name in names) for names in names_by_answer.values())
+        return len(names_by_answer), blank
 
     def current_labels(self, shown_items: Mapping[str, Mapping[str, ShownItem]]) -> tuple[HumanLabels, tuple[str, ...]]:
         """Return the labels of the runs' current items, named as by :func:`pooled`, and the items labelled with another
@@ -174,6 +196,12 @@ def _item_name(run: str, item: str, runs: int) -> str:
     return item if runs == 1 else f"{run}{_SEPARATOR}{item}"
 
 
+def item_code(run: str, item: str) -> str:
+    """Return the code of a run's item in a sheet, which does not reveal the run to its reader."""
+    # A first letter keeps a spreadsheet from reading digits as a number.
+    return f"r{hashlib.sha256(msgspec.msgpack.encode((run, item))).hexdigest()[:12]}"
+
+
 def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
     """Read people's labels from a sheet.
 
@@ -185,23 +213,27 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
     """
     rows = read_sheet(path, (item, *raters))
     columns = list(rows[0][1]) if rows else []
-    other_columns = {item, *TEXTS, *MARKS}
+    other_columns = {item, "run", *TEXTS, *MARKS}
     rater_columns = tuple(raters) or tuple(name for name in columns if name not in other_columns)
     if rows and not rater_columns:
         raise broken(path, "a column with labels is missing", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
     marks: dict[str, LabelledItem] = {}
     runs = len({row.get("run", "") for _, row in rows})
+    if "code" in columns:
+        runs = max(Counter(row[item] for _, row in rows).values())
     for line, row in rows:
-        run = row.get("run", "").strip()
-        name = _item_name(run, row[item], runs)
+        run, code = row.get("run", "").strip(), row.get("code", "").strip()
+        name = _item_name(run or code, row[item], runs)
         if name in items:
             raise broken(path, f"the item {quote_value(name)} is in it twice", line)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in rater_columns)
         digest, chance = row.get("digest", "").strip(), _chance(row.get("chance", ""))
         if chance is not None and not 0 < chance <= 1:
             raise broken(path, f"the chance {quote_value(row['chance'])} is not a number above 0 and at most 1", line)
-        marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"), chance=chance)
+        marks[name] = LabelledItem(
+            item=row[item], run=run, code=code, digest=digest, answer=row.get("answer"), chance=chance
+        )
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
@@ -358,6 +390,8 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[str, ...], ...]
     of: int
     """Number of judged items that these were sampled from."""
+    answers: Mapping[str, int]
+    """Run → number of its answers in the sheet."""
 
     def csv(self) -> bytes:
         """Return the sheet as a CSV file in which no cell is a formula."""
@@ -396,7 +430,7 @@ def label_sheet(
         UserError: a run was not judged by this method, or a rater has the name of another column.
     """
     heading = (ITEM, *TEXTS, *MARKS, *raters)
-    invalid_raters = [name for name in raters if heading.count(name) > 1 or not name.strip()]
+    invalid_raters = [name for name in raters if heading.count(name) > 1 or name.strip() in ("", "run")]
     if invalid_raters:
         raise UserError(
             f"The rater {invalid_raters[0]!r} cannot have a column: it is empty, there twice, or a text's column."
@@ -413,7 +447,8 @@ def label_sheet(
     sampled = sorted(candidates.items(), key=lambda entry: (lot(seed, answer_of(entry[0])), lot(seed, entry[0])))[
         :limit
     ]
-    count_by_run = Counter(run for _, (run, _, _) in sampled)
+    # A probability up to a factor of its run is enough, and one for each run would tell the runs apart.
+    chance = f"{len(sampled) / max(1, len(candidates)):.6g}"
     rows = tuple(
         (
             item,
@@ -421,15 +456,16 @@ def label_sheet(
             item_texts.beside,
             item_texts.answer,
             ALLOWED.join(method.labels),
-            run,
+            item_code(run, item),
             str(epoch),
             item_texts.digest,
+            chance,
         )
-        + (f"{count_by_run[run] / len(items[run]):.6g}",)
         + ("",) * len(raters)
         for _, (run, item, item_texts) in sampled
     )
-    return LabelSheet(heading=heading, rows=rows, of=len(candidates))
+    answers = {run: len({answer_of(item) for _, (of_run, item, _) in sampled if of_run == run}) for run in items}
+    return LabelSheet(heading=heading, rows=rows, of=len(candidates), answers=answers)
 
 
 def _judged_items(store: Store, run: Run, method: LabelMethod, epoch: int) -> dict[str, ShownItem]:

@@ -141,6 +141,7 @@ def _print_corrections(corrections: Corrections, console: Console) -> None:
     columns = (
         words("run", unfolded=True),
         Column("by the judge (95 %)", "judge", figure),
+        Column("drawn") if any(run_figure.drawn for run_figure in figures) else None,
         Column("labelled"),
         Column("corrected (95 %)", "corrected", figure),
         Column("worth", "effective"),
@@ -163,6 +164,12 @@ def _correction_lines(corrections: Corrections) -> Iterator[str]:
     """Yield why some figures are missing, and on which assumptions the others depend."""
     lacks: dict[str, list[str]] = {}
     for figure in corrections.figures:
+        if figure.blank and figure.drawn:
+            yield (
+                f"{safe(figure.run)}: {figure.drawn - figure.blank:,} of {figure.drawn:,} drawn answers are labelled; "
+                f"{figure.blank:,} left blank. If people left out the hard ones, the labelled answers are no random "
+                "sample, and the corrected figure and its interval do not hold: label these, too."
+            )
         lacks.setdefault(figure.why, []).append(figure.run)
     for pair in corrections.differences:
         if not any(figure.why for figure in corrections.figures if figure.run in (pair.run, pair.first)):
