@@ -93,6 +93,23 @@ def test_servers_that_say_nothing_are_known_by_one_of_their_addresses(command: C
         assert asked(a, b, c) == 4
 
 
+def test_one_server_that_says_nothing_is_another_at_another_address(command: Cli, home: Path) -> None:
+    """One alias, one model name, and a list of models without it: the second server's run is not complete already."""
+    nothing = ("--listed", json.dumps([{"id": "another"}, {"id": "third"}]))
+    with openai_server(*nothing) as a, openai_server(*nothing) as b:
+        assert "4 model calls made" in command(*at(a.url, "--alias", "lab")).stderr
+        assert "already complete" in command(*at(a.url, "--alias", "lab")).stderr
+        stopped = command(*at(b.url, "--alias", "lab"))
+        assert stopped.returncode == 2
+        assert f"it reported addresses {a.url}, now addresses {b.url}" in stopped.stderr
+        kept_apart = command(*at(b.url, "--alias", "lab", "--server-changed", "new"))
+        assert "4 model calls made, 0 answered" in kept_apart.stderr
+        assert "already complete" in command(*at(b.url, "--alias", "lab")).stderr
+        assert (asked(a), asked(b)) == (4, 4)
+    first, second = identities(home)
+    assert ("fingerprint=" in first, "fingerprint=" in second) == (False, True)
+
+
 def test_an_alias_alone_names_nothing(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--model", "openai:m", "--alias", "lab")
     assert done.returncode == 2

@@ -158,14 +158,12 @@ async def asked_server(store: Store, server: str, *, replay: bool = False) -> Kn
 def _same(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     """Return True if both facts may describe the same server.
 
-    A server with an alias may change its address. A group of servers must have an alias, so if it reports nothing about
-    its model (a program's version does not count), one of its addresses must be known.
+    A server with an alias may change its address. If it reports nothing about its model (a program's version does not
+    count), one of its addresses must be known.
     """
     parts = [{name: fact for name, fact in facts.items() if name != _ADDRESSES} for facts in (before, now)]
     earlier_addresses, present_addresses = (set(facts.get(_ADDRESSES, "").split()) for facts in (before, now))
-    shares_address = (
-        bool(earlier_addresses & present_addresses) or max(len(earlier_addresses), len(present_addresses)) <= 1
-    )
+    shares_address = bool(earlier_addresses & present_addresses) or not (earlier_addresses and present_addresses)
     is_same, reports_model = same_server(*parts), any(name in parts[1] for name in parts[0] if name != "version")
     return (is_same and reports_model) or (shares_address and (is_same or not all(parts)))
 
