@@ -7,6 +7,7 @@ import re
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Gold, Question
@@ -374,8 +375,9 @@ def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothin
 def test_a_store_that_cannot_be_written_is_read_all_the_same(judge, command, grader, home, monkeypatch):
     stage(home, "direct", ANSWERS)
     judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
-    with Store(home) as store, store.engine.begin() as connection:
-        connection.execute(sa.update(schema.scores).values(code="other"))
+    with Store(home) as store:
+        run = store.run("direct")
+        store.add_scores(run, [replace(score, code="other") for score in store.scores(run)])
 
     def full(*arguments):
         raise StopRun("the disk is full")

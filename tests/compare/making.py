@@ -36,6 +36,7 @@ def add_run(
     gold="A",
     documents=None,
     id=None,
+    servers=None,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
     ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored;
@@ -55,6 +56,7 @@ def add_run(
         identity=identity or {"models": {"model": "test:model"}, "agent": name},
         created=1.0,
         origin=origin,
+        servers=servers or {},
     )
     store.add_run(run, asked, golds)
     attempts, scores = [], []

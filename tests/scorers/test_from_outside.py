@@ -28,6 +28,7 @@ from ragrounds.evals.scorers.facts import FACTS
 from ragrounds.evals.scorers.strict import STRICT
 from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words, unknown_words
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.row_sums import meta_value
 from ragrounds.evals.store.store import Store
 from tests.scorers.making import attempt, gold, question
 
@@ -163,7 +164,7 @@ def test_words_are_kept_and_recalled_whole(tmp_path):
             rows = dict(connection.execute(sa.select(schema.meta.c.key, schema.meta.c.value)).all())
         (key,) = [key for key in rows if key.startswith("scorer:")]
         assert key == "scorer:told"
-        kept = msgspec.json.decode(rows[key], type=StoredScorer)
+        kept = msgspec.json.decode(meta_value(key, rows[key]) or "", type=StoredScorer)
         catalogue._NAMED.clear()
         assert described("told").unit == NO_UNIT
         recall_words(store)

@@ -23,6 +23,7 @@ DAMAGE = {
     "answer_status": "answer_status = 'abstained'",
     "prediction": "prediction = 'D'",
     "reason": "reason = reason || ' '",
+    "code": "code = 'other'",
     "epoch": "epoch = 1",
     "scorer": "scorer = 'strict'",
     "checksum": "checksum = x'00000000'",

@@ -12,13 +12,20 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.api.doctor import StoreCheck
 from ragrounds.base.settings import Settings
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.scorers import known_scorer
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
+from ragrounds.evals.store.run_names import keep_names, kept_names
+from ragrounds.evals.store.servers import keep_server
 from ragrounds.evals.store.store import Store
+from tests.compare.making import add_run
+from tests.compare.making import questions as asked
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -126,8 +133,9 @@ async def test_a_score_that_todays_scorer_would_not_give_is_named(tmp_path: Path
     assert one.place.startswith(f"{run.id}, '{first.question_id}', epoch 0, {first.scorer}")
     assert "stored" in one.what
     assert "'C'" in one.what
-    with Store(tmp_path) as store, store.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE scores SET code = 'earlier'"))
+    with Store(tmp_path) as store:
+        for run in store.runs():
+            store.add_scores(run, [replace(score, code="earlier") for score in store.scores(run)])
     found = looked_through(tmp_path)
     assert found.found == {"note: score that differs": 1}
     assert found.damaged == 0
@@ -140,6 +148,73 @@ async def test_what_is_left_over_is_a_note(tmp_path: Path) -> None:
     found = looked_through(tmp_path)
     assert found.found == {"note: attempts without a score": 1}
     assert found.findings[0].what.startswith("6: `ragrounds score direct-")
+
+
+async def test_lost_scores_are_damage_and_do_not_move_the_figure(
+    command: Cli, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the right answers' scores the mean of the others would be 0 % where it is 25 %."""
+    with Store(home) as store:
+        texts = {n: f"The answer is {'A' if n % 4 == 0 else 'B'}." for n in range(20)}
+        add_run(store, "direct", asked(20), ["unscored"] * 20, texts=texts)
+    assert command("score", "direct").returncode == 0
+
+    def figures() -> dict[str, float]:
+        return {
+            table["scorer"]: table["lines"][0]["overall"]["value"]
+            for table in json.loads(command("compare", "direct", "--json").stdout)["tables"]
+        }
+
+    whole = figures()
+    scorer = next(name for name, value in whole.items() if value == 0.25)
+    with Store(home) as store, store.engine.begin() as connection:
+        number = store.number(store.run("direct"))
+        right = f"run = {number} AND value = 1 AND scorer = '{scorer}'"
+        assert (lost := connection.execute(sa.text(f"DELETE FROM scores WHERE {right}")).rowcount) == 5
+    found = looked_through(home)
+    assert found.found == {"damage: score": lost}
+    assert found.findings[0].what == "it is missing, and other answers of the run have one"
+    with Store(home) as store:
+        run = store.run("direct")
+        notes = [note for note in compare(store, [run]).notes if "The store has lost" in note]
+        assert notes[0].startswith(f"The store has lost 5 scores of {run.id} under {scorer}, and its figure leaves")
+    assert figures() == whole
+    assert f"had lost 5 scores of {run.id} under {scorer}: they were computed again from its answers" in caplog.text
+    assert looked_through(home).found == {}
+
+
+async def test_a_lost_server_is_damage_and_named_in_tables(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    server = "openai:m[server=lab]"
+    with Store(tmp_path) as store:
+        keep_server(store.engine, server, "", {"id": "m"})
+        run = add_run(store, "served", asked(2), [1, 0], servers={server: {"id": "m"}})
+        assert not [note for note in compare(store, [run]).notes if "has lost" in note]
+        with store.engine.begin() as connection:
+            connection.execute(sa.delete(schema.servers))
+        (note,) = (note for note in compare(store, [run]).notes if "has lost" in note)
+        assert note.startswith(f"The store has lost what {server} reported when it answered {run.id}")
+    (finding,) = (finding for finding in looked_through(tmp_path).findings if finding.kind == "server")
+    assert (finding.grade, finding.place) == ("damage", run.id)
+
+
+@pytest.mark.parametrize("change", ["value = 'Mine' || substr(value, 5)", "key = replace(key, 'direct', 'other')"])
+async def test_a_changed_name_is_damage_and_not_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    await filled(tmp_path)
+    with Store(tmp_path) as store:
+        run = store.run("direct")
+        keep_names(store.engine, {run.id: "Ours, the first"})
+        assert kept_names(store.engine) == {run.id: "Ours, the first"}
+        assert compare(store, [run]).rows[0].name == "Ours, the first"
+        assert looked_through(tmp_path).found == {}
+        with store.engine.begin() as connection:
+            connection.execute(sa.text(f"UPDATE meta SET {change} WHERE key LIKE 'name:%'"))
+        assert compare(store, [run]).rows[0].name == ""
+    assert "does not match its checksum and is not used" in caplog.text
+    (finding,) = looked_through(tmp_path).findings
+    assert (finding.grade, finding.kind, finding.what) == ("damage", "meta", "it does not match its checksum")
 
 
 async def test_the_command_says_it_and_ends_with_one(command: Cli, home: Path) -> None:

@@ -36,13 +36,14 @@ from ragrounds.evals.compare.question_values import QuestionValues, reading_note
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.gate import withheld_notes
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
-from ragrounds.evals.judges.rescoring import stale_scores
+from ragrounds.evals.judges.rescoring import missing_notes, stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.servers import missing_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import (
     ReplyModels,
@@ -275,6 +276,12 @@ def compare(
         notes += filter(None, [not_recorded_words(store, run), *noted_words(store, run), changed_words(store, run)])
     notes += [remark for run in runs if (remark := unheard_words(run, basis.summaries[run.id]))]
     notes += [stale.note for run in runs for stale in stale_scores(store, run) if stale.scorer in basis.scorers]
+    notes += [note for run in runs for note in missing_notes(store, run)]
+    notes += [
+        f"The store has lost what {server} reported when it answered {run.id}: nothing shows whether another server "
+        "answers by now. See `ragrounds doctor --store`."
+        for run, server in missing_servers(store.engine, runs)
+    ]
     notes += withheld_notes(runs, basis.scores)
     notes += reading_notes(runs, basis.scores, [headline.scorer for headline in basis.headlines])
     notes += [remark for run in runs if (remark := live_words(store, run))]

@@ -1,7 +1,7 @@
 """Rescoring of stored scores by the current scorers.
 
-Scores that other code made are computed again if no model has to be asked, otherwise reported. All scores are also
-computed next to the stored ones to detect changes (`ragrounds doctor --store`).
+Scores that other code made, or whose rows are missing, are computed again if no model has to be asked, otherwise
+reported. All scores are also computed next to the stored ones to detect changes (`ragrounds doctor --store`).
 
 A scorer that computes scores the stored attempts again. A judge's scores are read again from its recorded replies, if
 these answer all current questions. If the prompt has changed they do not, and the command that judges again is
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -25,18 +26,18 @@ from ragrounds.evals.judges.attempts import LabelJudge, judge_code
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
-from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
+from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.row_sums import is_whole_row
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import AttemptKey, Store
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.care.garbage import Progress
-    from ragrounds.evals.store.care.verification import Findings
+    from ragrounds.evals.store.care.verification import Findings, Grade
 
 _LOG = logging.getLogger(__name__)
 _MANY_ATTEMPTS = 2_000
@@ -81,25 +82,59 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
     return stale
 
 
+def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
+    """Return the completed attempts without a score of a scorer that has scored others, by scorer.
+
+    Every attempt is written with its scores, so the rows are lost. Judges are left out: they may judge a part of a run.
+    """
+    missing: dict[str, list[AttemptKey]] = {}
+    for name in sorted(store.score_codes(run)):
+        scorer = described(name)
+        if scorer.needs or not scorer.computes or not (keys := store.unscored(run, name)):
+            continue
+        questions = store.questions(run)[0]
+        usual = {q.id for q in questions if any(name == candidate.name for candidate in scorers_for(q))}
+        # A scorer that is only used on request is for all questions of its kind.
+        scored_ids = usual or {question.id for question in questions if scorer.suits(question)}
+        if lost := [key for key in keys if key[0] in scored_ids]:
+            missing[name] = lost
+    return missing
+
+
+def missing_notes(store: Store, run: Run) -> list[str]:
+    """Return a note for tables about each scorer of :func:`missing_scores`."""
+    return [
+        f"The store has lost {len(keys):,} scores of {run.id} under {name}, and its figure leaves these answers out: "
+        f"`ragrounds score {quote(run.id)}` computes them again."
+        for name, keys in missing_scores(store, run).items()
+    ]
+
+
 def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lambda done: None) -> list[StaleScores]:
-    """Make a run's stale scores again if no model has to be asked, write them, and return those that remain stale.
+    """Compute a run's stale and missing scores again if no model has to be asked, write them, and return those that
+    remain stale.
 
     Args:
         store: store of the run.
         run: run of the scores.
         progress: function that is called with the number of attempts scored again.
     """
-    stale = stale_scores(store, run)
-    if not stale:
+    stale, missing = stale_scores(store, run), missing_scores(store, run)
+    if not stale and not missing:
         return []
     try:
-        if computed := [scores.scorer for scores in stale if scores.free]:
-            _score_again(store, run, computed, progress)
+        computed = {scores.scorer: store.scored(run, scores.scorer) for scores in stale if scores.free}
+        if missing or computed:
+            _score_again(store, run, computed, missing, progress)
+        for name, keys in missing.items():
+            _LOG.warning("The store had lost %s scores of %s under %s: they were computed again from its answers.",
+                         f"{len(keys):,}", run.id, name)  # fmt: skip
         for scores in stale:
             if isinstance(scorer := described(scores.scorer), JudgedScorer):
                 _judge_again(store, run, scorer)
     except StopRun as problem:  # scores that cannot be written can still be read
-        _LOG.warning("The scores of %s were made by other code, and cannot be made again: %s", run.id, problem)
+        cause = "were made by other code" if stale else "are missing in part"
+        _LOG.warning("The scores of %s %s, and cannot be made again: %s", run.id, cause, problem)
     return stale_scores(store, run)
 
 
@@ -111,10 +146,17 @@ def _current_codes(scorer: ScorerRecord) -> set[str]:
     return {scorer_code(scorer)}
 
 
-def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callable[[int], None]) -> None:
-    stored = {(name, *question_and_epoch) for name in names for question_and_epoch in store.scored(run, name)}
-    if run.count * run.epochs > _MANY_ATTEMPTS:
-        scorer_names = ", ".join(names)
+def _score_again(
+    store: Store,
+    run: Run,
+    stale: Mapping[str, Set[AttemptKey]],
+    missing: Mapping[str, Sequence[AttemptKey]],
+    progress: Callable[[int], None],
+) -> None:
+    names = sorted({*stale, *missing})
+    wanted = {(name, *key) for name in names for key in (*stale.get(name, ()), *missing.get(name, ()))}
+    if stale and run.count * run.epochs > _MANY_ATTEMPTS:
+        scorer_names = ", ".join(stale)
         _LOG.warning("%s: %s attempts are scored again by %s, whose code has changed or was not known.",
                      run.id, f"{run.count * run.epochs:,}", scorer_names)  # fmt: skip
     questions, golds = store.questions(run)
@@ -124,7 +166,7 @@ def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callabl
     for done, attempt in enumerate(store.attempts(run), 1):
         question, gold = by_id[attempt.question_id], golds[attempt.question_id]
         for scorer in scorers:
-            if (scorer.name, question.id, attempt.epoch) in stored:
+            if (scorer.name, question.id, attempt.epoch) in wanted:
                 scores.append(score_by(scorer, attempt, question, gold))
         if done % _BATCH == 0:
             store.add_scores(run, scores)
@@ -171,7 +213,7 @@ def _recorded(
 
 
 def check_scores(store: Store, run: Run, findings: Findings, report: Progress = lambda step, rows: None) -> None:
-    """Score a run's answers again, and add differences from the stored scores to `findings`.
+    """Score a run's answers again, and add missing scores and differences from the stored ones to `findings`.
 
     A difference is damage if the current code made the score, and a note if other code made it. Rows that cannot be
     read are skipped.
@@ -185,8 +227,15 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
         return
     try:
         questions, golds = store.questions(run)
+        missing = missing_scores(store, run)
     except (UserError, ValueError):
         return  # the walk through the store has reported it
+    for name, keys in missing.items():
+        # A resumed run may have lost a scorer that was requested only for its beginning.
+        grade: Grade = "note" if described(name).on_request else "damage"
+        for question_id, epoch in keys:
+            location = f"{run.id}, {question_id!r}, epoch {epoch}, {name}"
+            findings.add(grade, "score", location, "it is missing, and other answers of the run have one")
     question_maps = {question.id: question for question in questions}, golds
     done, batch = 0, list[Attempt]()
     for attempt in store.attempts(run, skip_damaged=True):

@@ -18,6 +18,7 @@ from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
+from ragrounds.evals.store.row_sums import meta_value, summed_meta
 from ragrounds.evals.store.store import Store
 
 _KEY = "scorer:"
@@ -56,7 +57,7 @@ def copy_words(source: sa.Engine, target: sa.Engine) -> None:
 
 
 def _row(scorer: StoredScorer) -> dict[str, str]:
-    return {"key": f"{_KEY}{scorer.name}", "value": msgspec.json.encode(scorer).decode()}
+    return summed_meta(f"{_KEY}{scorer.name}", msgspec.json.encode(scorer).decode())
 
 
 def _stored_scorers(engine: sa.Engine) -> list[StoredScorer]:
@@ -67,7 +68,7 @@ def _stored_scorers(engine: sa.Engine) -> list[StoredScorer]:
     scorers = []
     for key, value in rows:
         try:
-            scorer = msgspec.json.decode(str(value), type=StoredScorer)
+            scorer = msgspec.json.decode(meta_value(str(key), str(value)) or "", type=StoredScorer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
         if scorer.name == str(key).removeprefix(_KEY):

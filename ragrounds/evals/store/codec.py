@@ -317,7 +317,7 @@ _names = [column.name for column in SUMMARY]
 _summary = attrgetter(*_names)
 _plain = itemgetter(*map(_names.index, _PLAIN))
 _used = itemgetter(*map(_names.index, Usage.__struct_fields__))
-SCORED = (*summed_columns(schema.scores), schema.scores.c.code)
+SCORED = summed_columns(schema.scores)
 """Columns of a score as :func:`scores_of` takes them."""
 _scored = attrgetter(*(column.name for column in SCORED))
 
@@ -485,8 +485,8 @@ def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
         DamagedRecord: one does not match its checksum.
     """
     for row in rows:
-        scorer, question_id, epoch, value, answer_status, prediction, reason, _, code = row
-        if not is_whole(row[:-1]):
+        scorer, question_id, epoch, value, answer_status, prediction, reason, code, _ = row
+        if not is_whole(row):
             raise DamagedRecord(
                 f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
                 "written",

@@ -13,11 +13,13 @@ import sqlalchemy as sa
 
 from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.plugins import warn_once
 from ragrounds.base.records import Run
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.text import file_name
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
+from ragrounds.evals.store.row_sums import meta_value, summed_meta
 from ragrounds.evals.store.schema import RUN_NAME, meta
 
 _NAMED = 6
@@ -38,7 +40,7 @@ def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
         engine: of the store.
         names: run id → name; an empty one removes the name.
     """
-    rows = [{"key": f"{RUN_NAME}{run}", "value": name} for run, text in names.items() if (name := one_name(text))]
+    rows = [summed_meta(f"{RUN_NAME}{run}", name) for run, text in names.items() if (name := one_name(text))]
     removed_keys = [f"{RUN_NAME}{run}" for run, text in names.items() if not one_name(text)]
     with engine.begin() as connection:
         if rows:
@@ -48,17 +50,19 @@ def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
 
 
 def kept_names(engine: sa.Engine) -> dict[str, str]:
-    """Map run ids to names, for the runs of a store that have one."""
+    """Map run ids to names, for the runs of a store that have one. A damaged name is left out, with a warning."""
     statement = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
     with engine.connect() as connection:
         rows = connection.execute(statement).all()
-    names = {str(key).removeprefix(RUN_NAME): one_name(str(value)) for key, value in rows}
-    return {run: name for run, name in names.items() if name}
+    names = {str(key).removeprefix(RUN_NAME): meta_value(str(key), str(value)) for key, value in rows}
+    for run in (run for run, name in names.items() if name is None):
+        warn_once(f"The stored name of {run} does not match its checksum and is not used.")
+    return {run: one_name(name) for run, name in names.items() if name}
 
 
 def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> None:
     """Copy the names of these runs into another store; a run that has a name there keeps it."""
-    rows = [{"key": f"{RUN_NAME}{run}", "value": name} for run, name in kept_names(source).items() if run in runs]
+    rows = [summed_meta(f"{RUN_NAME}{run}", name) for run, name in kept_names(source).items() if run in runs]
     if rows:
         with target.begin() as connection:
             connection.execute(insert_new(target, meta), rows)

@@ -76,6 +76,15 @@ def fingerprint_in(run: Run, server: str) -> str:
     return fingerprints_in(parse(str(retriever))).get(server, "") if retriever else ""
 
 
+def missing_servers(engine: sa.Engine, runs: Iterable[Run]) -> list[tuple[Run, str]]:
+    """Return the runs, each with a server that answered it, whose record of the server the store has lost."""
+    with engine.connect() as connection:
+        known = {tuple(row) for row in connection.execute(sa.select(schema.servers.c["server", "fingerprint"]))}
+    return [
+        (run, server) for run in runs for server in run.servers if (server, fingerprint_in(run, server)) not in known
+    ]
+
+
 def adopt_servers(engine: sa.Engine, runs: Iterable[Run], *, check: bool) -> None:
     """Store the servers of runs that come from another store, unless they are known; with `check` only compare them.
 

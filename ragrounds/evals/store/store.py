@@ -366,6 +366,15 @@ class Store:
         rows: Sequence[Any] = self._read(statement).all()
         return {(question_id, epoch) for question_id, epoch in rows}
 
+    def unscored(self, run: Run, scorer: str) -> list[AttemptKey]:
+        """Return (question id, epoch) of the completed attempts of a run without a score of this scorer."""
+        attempts, scores, number = schema.attempts.c, schema.scores.c, self.number(run)
+        of_scorer = (scores.run == number) & (scores.scorer == scorer)
+        has_score = of_scorer & (scores.question_id == attempts.question_id) & (scores.epoch == attempts.epoch)
+        completed = (attempts.run == number) & (attempts.status == "completed")
+        keys = sa.select(attempts.question_id, attempts.epoch).where(completed, ~sa.exists().where(has_score))
+        return [(row.question_id, row.epoch) for row in self._read(keys)]
+
     def scored_by(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[str]:
         """Return the scorers, among these, that have scored an attempt. The scorers are given because the index begins
         with them.

@@ -40,7 +40,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
-from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row
+from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row, summed_meta
 
 BATCH = 500
 """Number of rows read or written at a time."""
@@ -282,7 +282,7 @@ def collect_garbage(
                 ):
                     connection.execute(sa.delete(table).where(which))
                 # Writers cache the existing texts; a new value tells them to discard the cache.
-                mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
+                mark = summed_meta(schema.TEXTS_REMOVED, secrets.token_hex(8))
                 connection.execute(upsert(engine, schema.meta), mark)
             marks.drop()
         return garbage

@@ -22,6 +22,8 @@ from ragrounds.evals.store.care.garbage import UNREADABLE, Marks, Progress, repo
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import database_message, dialect_of, snapshot, stream
 from ragrounds.evals.store.leases import is_stale
+from ragrounds.evals.store.row_sums import meta_value
+from ragrounds.evals.store.servers import missing_servers
 
 Grade = Literal["damage", "note"]
 """Severity of a finding. ``damage``: a row does not match its checksum, or is missing. ``note``: nothing is lost; for
@@ -129,6 +131,8 @@ class Verification:
                 if (n_present := self._n_questions[run.questions]) != run.count:
                     count_message = f"{run.count:,} questions were asked, and {n_present:,} are present"
                     self._findings.add("damage", "question set", run.id, count_message)
+        for run, server in missing_servers(self._engine, self.runs.values()) if table is schema.servers else ():
+            self._findings.add("damage", kind, run.id, f"the record of {server}, which answered the run, is missing")
         if {"run", "question_id", "epoch"} <= set(table.c.keys()):
             for number, run in self.runs.items():
                 self._check_run(table, kind, number, run)
@@ -151,6 +155,8 @@ class Verification:
             stored = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
             if stored.question.id != row.question_id or row.position != position:
                 raise ValueError("its columns do not match their checksums, or one before it is missing")
+        elif table is schema.meta and meta_value(row.key, row.value) is None:
+            raise ValueError("it does not match its checksum")
 
     def _check_run(self, table: sa.Table, kind: str, number: int, run: Run) -> None:
         """Report rows of questions and epochs that a run does not have, attempts without a score, and scores without an
