@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import get_args
 
 from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
-from ragrounds.base.records import Attempt, Call, Gold, Question, Run
+from ragrounds.base.records import Attempt, Call, Gold, Question, Run, Status
+from ragrounds.evals.compare.comparison import AttemptSums, attempt_sums
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
@@ -18,7 +20,6 @@ from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.run_facts import attempt_totals
 from ragrounds.evals.trace.traces import calls, searches_by
 
 Rows = Callable[[Store, Run], Iterator[Part]]
@@ -59,22 +60,16 @@ def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:
 
 
 def _run_rows(store: Store, run: Run) -> Iterator[Part]:
-
-    totals = attempt_totals(store, run)
-    status, attempts = totals.statuses, run.count * run.epochs
-    finished = sum(count for name, count in status.items() if name != "not_run")
+    sums = AttemptSums(**attempt_sums(run, store.summaries(run), run.count * run.epochs))
     models = dict.fromkeys(str(model) for model in dict(run.identity.get("models") or {}).values())
     yield [
         frames.RUNS.cells(
             run,
-            totals.spent,
-            **totals.counted,
+            sums,
             run=run.id,
             models=", ".join(models) or None,
             questions=run.count,
-            **{name: status.get(name, 0) for name in ("completed", "blocked", "failed", "capped", "paused")},
-            not_run=attempts - finished,
-            seconds=totals.spent.seconds / finished if finished and run.timed else None,
+            **{name: sums.statuses.get(name, 0) for name in get_args(Status)},
             name=kept_names(store.engine).get(run.id, run.agent),
         )
     ]

@@ -27,7 +27,6 @@ from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row, summed
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_facts import make_facts
-from ragrounds.evals.trace.run_facts import attempt_totals
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.traces import calls
 from tests.compare.making import add_run, questions
@@ -92,7 +91,7 @@ def shown(store: Store) -> dict[str, Callable[[], object]]:
             raise DamagedRecord(text)
 
     return {
-        "attempts": lambda: [compare(store, [run]), attempt_totals(store, run), *store.attempts(run)],
+        "attempts": lambda: [compare(store, [run]), *store.attempts(run)],
         "scores": lambda: compare(store, [run]),
         "calls": lambda: [store.judges(run), *(store.call(key, dict, dict) for key in store.graded(run))],
         "judgements": lambda: list(arenas.details(1)),
@@ -148,7 +147,7 @@ def test_another_value_in_any_column_is_named(store: Store, table: sa.Table, col
 )
 def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, damage: str) -> None:
     run = store.run("vanilla_rag")
-    whole = attempt_totals(store, run)
+    whole = store.summaries(run)
     with store.engine.begin() as connection:
         where = f"run = {store.number(run)} AND question_id = 't/1'"
         before = connection.execute(sa.text(f"SELECT * FROM attempts WHERE {where}")).one()
@@ -165,7 +164,7 @@ def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, da
         connection.execute(
             sa.update(table).where(table.c.run == store.number(run), table.c.question_id == "t/1").values(values)
         )
-    assert attempt_totals(store, run) == whole
+    assert store.summaries(run) == whole
 
 
 @pytest.mark.parametrize("table", SUMMED, ids=lambda table: table.name)

@@ -358,19 +358,12 @@ def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
     Raises:
         DamagedRecord: one does not match its checksum.
     """
-    return [_attempt(run, row, _EMPTY) for row in whole_attempts(run, rows)]
-
-
-def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Yield rows of the columns `SUMMARY` after checking them.
-
-    Raises:
-        DamagedRecord: one does not match its checksum.
-    """
+    attempts = list[Attempt]()
     for row in rows:
         if not is_whole(row):
             raise _damaged_attempt(run, row[0], row[1])
-        yield row
+        attempts.append(_attempt(run, row, _EMPTY))
+    return attempts
 
 
 def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:

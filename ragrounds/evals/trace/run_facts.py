@@ -1,25 +1,21 @@
-"""Facts of a whole run: sums over its attempts, the models that replies name, the dates of live searches, and the calls
-that were not recorded.
+"""Facts of a whole run: the models that replies name, the dates of live searches, and the calls that were not
+recorded.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import COUNTED, Attempt, Called, Event, Noted, Run
-from ragrounds.base.spent import Spent, Usage, known_spent, known_sum
+from ragrounds.base.records import Attempt, Called, Event, Noted, Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
-from ragrounds.evals.store.database import autocommit, chunks
+from ragrounds.evals.store.codec import DamagedRecord, check_call
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.row_sums import summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
@@ -27,49 +23,6 @@ from ragrounds.evals.trace.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
 from ragrounds.tools.search_notes import LIVE
-
-
-class AttemptTotals(Struct, frozen=True, kw_only=True):
-    """Sums over a run's attempts."""
-
-    statuses: dict[str, int]
-    """Number of attempts by status, without attempts that were not made."""
-    spent: Spent
-    counted: dict[str, int]
-    """Sums of :data:`ragrounds.base.records.COUNTED`."""
-
-
-def attempt_totals(store: Store, run: Run) -> AttemptTotals:
-    """Return the sums over a run's attempts.
-
-    Raises:
-        DamagedRecord: an attempt does not match its checksum.
-    """
-    statement = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
-    with autocommit(store.engine) as connection:
-        rows = list(whole_attempts(run, connection.execute(statement)))
-    names = [column.name for column in SUMMARY]
-    statuses = [row[names.index("status")] for row in rows]
-    made_rows = [row for row, status in zip(rows, statuses, strict=True) if status != "not_run"]
-    columns: dict[str, list[Any]] = {name: [row[index] for row in made_rows] for index, name in enumerate(names)}
-    tokens = [columns[name] for name in Usage.__struct_fields__]
-    counted = {name: sum(columns[name]) for name in COUNTED}
-    return AttemptTotals(
-        statuses=dict(Counter(statuses)),
-        spent=known_spent(
-            Spent(
-                calls=counted["model_calls"],
-                usage=None if None in tokens[0] else Usage(*map(sum, tokens)),
-                cost_paid=known_sum([0.0, *columns["cost_paid"]]),
-                cost_uncached=known_sum([0.0, *columns["cost_uncached"]]),
-                seconds=math.fsum(columns["seconds"]),
-                unanswered=counted["unanswered"],
-            ),
-            columns["status"],
-        ),
-        counted=counted,
-    )
-
 
 ReplyModels = Mapping[str, Mapping[str, int]]
 """The requested model, as its canonical text → the name in replies → the number of calls."""
