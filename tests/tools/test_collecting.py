@@ -8,7 +8,7 @@ from ragrounds.base.errors import StopRun, UserError
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.index import collection_builder as collecting
 from ragrounds.tools.index.collection import Collection, open_named
-from ragrounds.tools.index.collection_builder import build_collection, open_collection
+from ragrounds.tools.index.collection_builder import _GivenIds, build_collection, open_collection
 
 
 def _rows(count):
@@ -125,3 +125,14 @@ def test_hostile_text_stays_as_it_is(tmp_path):
     (folder / "corpus.jsonl").write_text(json.dumps({"_id": "../../etc", "title": hostile, "text": hostile}))
     collection = open_collection(f"beir:{folder}", tmp_path)
     assert collection.store.raw(0) == ("../../etc", "../../etc", hostile, hostile)
+
+
+def test_ids_are_told_apart_by_their_whole_digests(tmp_path) -> None:
+    digests = [b"12345678" + tail for tail in (b"abcdefgh", b"abcdefg\0", b"\0" * 8)]
+    ids = _GivenIds(tmp_path / "ids", 0)
+    for digest in digests[:2]:
+        ids.add(digest)
+    ids.file.close()
+    again = _GivenIds(tmp_path / "ids", 2)
+    assert [digest in ids for digest in digests] == [digest in again for digest in digests] == [True, True, False]
+    again.file.close()
