@@ -12,7 +12,9 @@ from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 
-_LETTER = r"[^\W\d_\u00b2\u00b3\u00b9\u2070-\u209f\u3040-\u30ff\u3400-\u9fff]"
+from ragrounds.base.text import ONE_WIDTH, UNSPACED
+
+_LETTER = rf"[^\W\d_\u00b2\u00b3\u00b9\u2070-\u209f{UNSPACED}]"
 """A letter of a script that separates words."""
 _GROUP = "'\u2019\u00a0\u2007\u2009\u202f\u066c"
 """Separators of thousands in every language, besides the ambiguous point, comma and blank."""
@@ -56,7 +58,6 @@ _BULLET = re.compile(r"\s{0,8}[-\u2013]")
 _MOST_DIGITS = 40
 """Digits of a number that are read; longer runs are names."""
 
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _BEFORE = re.compile(
     r"(?:(?P<sign>(?<![\w)\]])[-\u2212\u2013+]|\bminus |\u00b1\s?)"
     r"|(?P<symbol>(?<![-=\u2013])(?:<=|>=|[<>\u2264\u2265\u2a7d\u2a7e])=?)\s?"
@@ -233,7 +234,7 @@ def _one_width(text: str) -> str:
     """Return a text of the same length with ASCII digits, single-width characters and one letter μ."""
     if text.isascii():
         return text
-    text = text.translate(_FULL_WIDTH).replace("\u00b5", "μ")
+    text = text.translate(ONE_WIDTH).replace("\u00b5", "μ")
     return re.sub(r"[^\x00-\x7f]", lambda match: str(unicodedata.decimal(match[0], match[0])), text)
 
 

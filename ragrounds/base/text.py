@@ -127,7 +127,11 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     return unicodedata.normalize(form, text if text.isascii() else _MANY_MARKS.sub(_drop_excess_marks, text))
 
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+ONE_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""Full-width letters, digits and signs as ASCII, as Lucene's CJKWidthFilter has them."""
+UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"
+"""Ranges of Chinese and Japanese letters, which are written without spaces, for a class in a pattern."""
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 
 
 def words(text: str) -> list[str]:

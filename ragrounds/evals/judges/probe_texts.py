@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Gold, Question
+from ragrounds.base.text import UNSPACED
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.scorers.judged import JudgeQuestion, LabelMethod
@@ -43,7 +44,7 @@ _LOOKED_AT = 400
 _END_OF_LABEL = re.compile(r"[.,:](?=\s|$)|[;!?\n。，；：！？()（）]")
 _END_OF_STATEMENT = re.compile(r"[.!?;](?=\s)|[。！？；\n]")
 _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WIDE = re.compile(rf"[{UNSPACED}\uac00-\ud7af]")
 
 
 class ProbeItem(Struct, frozen=True):

@@ -19,7 +19,7 @@ from collections.abc import Generator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.base.text import normalized
+from ragrounds.base.text import UNSPACED, normalized
 from ragrounds.evals.scorers.claim_record import VerifiedMethod
 from ragrounds.evals.scorers.judged import JudgedScorer
 
@@ -52,7 +52,7 @@ _VALUE = re.compile(
     re.I,
 )
 """Value before two numbers in brackets, which are the limits of its interval if it lies between them."""
-_WORD_END = re.compile(r"(?:[^\W\d_]{3}|[^\w\s/]|[\u3040-\u30ff\u3400-\u9fff])$")
+_WORD_END = re.compile(rf"(?:[^\W\d_]{{3}}|[^\w\s/]|[{UNSPACED}])$")
 _RANGE_OF_MARKS = re.compile(r"(?<=\d)\]\s?[-–—]\s?\[(?=\d)")
 _LOOKS_CITED = re.compile(
     rf"{_OPEN}(?![^\[\]］【】〔〕\n]{{0,60}}(?:%|\bCI\b|\d\.\d))[^\[\]［］【】〔〕\n]{{0,60}}\d[^\[\]［］【】〔〕\n]{{0,60}}{_CLOSE}"

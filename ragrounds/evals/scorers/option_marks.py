@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ragrounds.base.records import Question
 from ragrounds.base.replies import plain_text
+from ragrounds.base.text import UNSPACED
 
 LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
 """First characters of the ranges for labels, for labels in lower case, and for options' texts."""
@@ -39,7 +40,7 @@ _EDGE = (
     "[^\\S\n]{0,9}(?:$|\n)|[\"')\\]}>]|[.!?]{1,3}(?![\\w.])|[,;:、。/&=]|\\s?[-–—]{1,2}\\s|\\s?[=(]|\\s[&/]|"
     "\\s?[\ue000-\uebff]"
 )
-_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_LETTER = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
 _NO_WORD = f"(?<!{_LETTER})"
 """Start of a label: not inside a word, but directly after Chinese, Japanese and Korean characters."""
 _CJK = (

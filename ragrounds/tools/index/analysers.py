@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ragrounds.base.errors import unknown
+from ragrounds.base.text import ONE_WIDTH
 
 if TYPE_CHECKING:
     import regex
@@ -210,14 +211,10 @@ _DEPARTURE = re.compile(r"(?:log|bl)(?:y|i|ies)\Z")
 _MEASURE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)(?:[^aeiouy]|(?<=[aeiouy])y)")
 
 
-_ONE_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-"""Full-width letters, digits and signs as ASCII, as Lucene's CJKWidthFilter has them."""
-
-
 def chinese_bigram(text: str) -> list[str]:
     """Return overlapping pairs of neighbouring ideographs, lone ideographs, and all other words unchanged."""
     terms: list[str] = []
-    text, end = text if text.isascii() else text.translate(_ONE_WIDTH), 0
+    text, end = text if text.isascii() else text.translate(ONE_WIDTH), 0
     for run in _IDEOGRAPHS.finditer(text):
         terms += words(text[end : run.start()])
         characters = run.group()
