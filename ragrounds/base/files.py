@@ -139,6 +139,10 @@ def read_json(path: Path) -> Any:
     return _parse(read_text(path), path, "")
 
 
+_ARRAY_LINES = re.compile(r"\][ \t\r]*\n\s*\[")
+"""End of an array at which another begins on a later line: no JSON array has this, and lines with arrays have it."""
+
+
 def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the values of a JSON Lines file, each with its location (``line 3``). Blank lines are skipped.
 
@@ -148,7 +152,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
         UserError: as :func:`read_text`, or a line that is not JSON.
     """
     text = read_text(path)
-    if text.lstrip().startswith("[") and text.rstrip().endswith("]"):
+    if text.lstrip().startswith("[") and text.rstrip().endswith("]") and not _ARRAY_LINES.search(text):
         values = _parse(text, path, "")
         yield from ((f"element {number}", value) for number, value in enumerate(values, 1))
         return

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from ragrounds.base.errors import UserError
+from ragrounds.base.files import read_jsonl
 from ragrounds.evals.benchmarks import load
 
 
@@ -156,6 +157,14 @@ def test_a_damaged_archive(tmp_path):
     path.write_bytes(b"\x1f\x8b\x08\x00broken")
     with pytest.raises(UserError, match="the archive is damaged"):
         load(f"jsonl:{path}", tmp_path)
+
+
+def test_lines_that_are_arrays_are_lines_and_an_array_may_hold_arrays(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text('[1, "a"]\n[2]\n')
+    assert list(read_jsonl(path)) == [("line 1", [1, "a"]), ("line 2", [2])]
+    path.write_text('[[1],\n[2, "]\\n["]]')
+    assert list(read_jsonl(path)) == [("element 1", [1]), ("element 2", [2, "]\n["])]
 
 
 def test_an_array_is_read_and_a_number_of_pandas_is_an_id(tmp_path):
