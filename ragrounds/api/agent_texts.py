@@ -86,8 +86,11 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     if (option := _foreign_option(request)) and not foreign:
         raise _option_without_effect(option, request.agents)
     local = [text for text in foreign if text.startswith(f"{HERE}:")]
-    if request.python and all(reasons := [kinds[text].reason_in_process() for text in foreign]) and foreign:
-        raise UserError(f"--python has no effect on {foreign[0]}, which is opened in this process: {reasons[0]}.")
+    reasons = {text: kinds[text].reason_in_process() for text in foreign}
+    if request.python and foreign and all(reasons.values()):
+        raise UserError(
+            f"--python has no effect on {foreign[0]}, which is opened in this process: {reasons[foreign[0]]}."
+        )
     if local and not request.alone:
         raise UserError(
             f"{local[0]} is an object of this process, which workers cannot use: put it into a module or a file, and "
@@ -98,7 +101,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     new_texts = {text: text for text in kinds}
     for text in foreign:
         new_texts[text] = with_tables(text, config, context)
-        if not kinds[text].reason_in_process():
+        if not reasons[text]:
             new_texts[text] = with_process(
                 new_texts[text], request.python or "", request.in_process, request.share_process
             )

@@ -92,11 +92,6 @@ class ReadReply(Struct, frozen=True):
     omissions: tuple[Omission, ...] = ()
 
     @property
-    def plain(self) -> str:
-        """Return the text without markup and invisible characters (:func:`plain_text`)."""
-        return plain_text(self.text)
-
-    @property
     def is_thought(self) -> bool:
         """Return True if the reply has thoughts and no answer."""
         return blank(self.text) and bool(self.omissions)

@@ -64,7 +64,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int | None:
         """Return the number of tokens, in and out; ``None`` if unknown."""
-        return None if self.usage is None else self.usage.input + self.usage.output
+        return self.usage and self.usage.total
 
 
 def known_spent(spent: Spent, statuses: Collection[str]) -> Spent:

@@ -79,7 +79,7 @@ def _usage(usage: Usage) -> UsageMetadata:
     return UsageMetadata(
         input_tokens=usage.input,
         output_tokens=usage.output,
-        total_tokens=usage.input + usage.output,
+        total_tokens=usage.total,
         input_token_details=InputTokenDetails(cache_read=usage.cached),
         output_token_details=OutputTokenDetails(reasoning=usage.reasoning),
     )

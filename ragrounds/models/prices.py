@@ -116,7 +116,7 @@ def listed_price(provider: str, model: str, usage: Usage, cache_writes: int = 0)
 
 @functools.lru_cache(maxsize=4096)
 def _listed(
-    provider: str, model: str, prompt_tokens: int, completion_tokens: int, cached: int, cache_writes: int = 0
+    provider: str, model: str, prompt_tokens: int, completion_tokens: int, cached: int, cache_writes: int
 ) -> float | None:
     import genai_prices
 

@@ -78,7 +78,7 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
         output.get("reasoning_tokens") if isinstance(output, dict) else None,
     )
     total = believed_count(value.get("total_tokens"))
-    if usage is not None and total is not None and total < usage.input + usage.output:
+    if usage is not None and total is not None and total < usage.total:
         counts_text = f"{total:,} tokens in all, {usage.input:,} of input and {usage.output:,} of output"
         return None, f"the server counted {counts_text}: this is impossible, so the cost is unknown"
     return usage, note

@@ -3,7 +3,7 @@ import pytest
 from ragrounds.base.contracts import Request
 from ragrounds.base.records import Message
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.facts import contains
+from ragrounds.evals.scorers.facts import AnswerText
 from ragrounds.models.extractive import ExtractiveBaseline
 from tests.scorers.making import attempt, gold, question
 
@@ -27,7 +27,7 @@ def score(text, facts, status="completed"):
     ],
 )
 def test_whole_words(text, wording, there):
-    assert contains(text, (wording,)) is there
+    assert AnswerText(text).contains((wording,)) is there
 
 
 async def test_the_baseline_without_passages_abstains():

@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.base.quantities import decimal_mark, mark_quantities, read_quantities
 from ragrounds.evals.scorers import find_scorer, scorers_for
-from ragrounds.evals.scorers.facts import contains
+from ragrounds.evals.scorers.facts import AnswerText
 from tests.scorers.making import attempt, gold, question
 
 LINES = (Path(__file__).parent / "doses.txt").read_text(encoding="utf-8").splitlines()
@@ -21,8 +21,8 @@ def test_the_table_has_two_hundred_rows():
 
 @pytest.mark.parametrize(("fact", "right", "wrong"), DOSES)
 def test_a_dose_is_found_and_another_is_not(fact, right, wrong):
-    assert contains(right, (fact,))
-    assert not contains(wrong, (fact,))
+    assert AnswerText(right).contains((fact,))
+    assert not AnswerText(wrong).contains((fact,))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_dose_is_found_and_another_is_not(fact, right, wrong):
     ],
 )
 def test_forms_of_numbers_in_facts(text, fact, is_contained):
-    assert contains(text, (fact,)) is is_contained
+    assert AnswerText(text).contains((fact,)) is is_contained
 
 
 def test_the_language_decides_what_a_point_is():
@@ -64,8 +64,8 @@ def test_the_language_decides_what_a_point_is():
         ".",
         "",
     )
-    assert contains(german, ("1500 mg",))
-    assert not contains(german, ("1.5 mg",))
+    assert AnswerText(german).contains(("1500 mg",))
+    assert not AnswerText(german).contains(("1.5 mg",))
     assert decimal_mark("1.500 mg, later 2,5 mg") == decimal_mark("Доза 1.500 мг") == ","
     # An English fact keeps its reading in a German answer.
     english = question({}, kind="long", text="What is the dose of the drug?")

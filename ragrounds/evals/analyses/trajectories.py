@@ -102,7 +102,7 @@ def trajectory(store: Store, attempt: Attempt, gold: Gold, score: Score | None) 
     ]
     tokens = Counter[str]()
     for call in model_calls:
-        tokens[call.role] += call.usage.input + call.usage.output if call.usage else 0
+        tokens[call.role] += call.usage.total if call.usage else 0
     notes = [event.what for event in attempt.events if isinstance(event, Noted)]
     hit_limit = attempt.status == "completed" and any(
         note.endswith("_limit") or note == "window_full" for note in notes

@@ -144,11 +144,12 @@ def plan(
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
     """
     planned_runs: list[PlannedRun] = []
-    known_ids = {run.id for run in store.runs()}
+    stored_runs = store.runs()
+    known_ids = {run.id for run in stored_runs}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         identity = _system_identity(benchmark, opened, epochs)
         # Models and servers that reported facts about themselves in earlier runs of the agent.
-        earlier_runs = [run for run in store.runs() if identity.reads is not None and run.agent == opened.agent.spec]
+        earlier_runs = [run for run in stored_runs if identity.reads is not None and run.agent == opened.agent.spec]
         servers = {read.name for run in earlier_runs for read in reads_of(store, run) if read.kind == "server"}
         identity = identity._replace(reported_facts=tells(servers))
         if only is not None:

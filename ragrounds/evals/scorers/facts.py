@@ -47,7 +47,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         """
         facts = () if has_judged_facts(question) else gold.facts
         mark = decimal_mark("\n".join((question.text, gold.answer, *(wording for fact in facts for wording in fact))))
-        answer = _AnswerText(answer_text(attempt, question))
+        answer = AnswerText(answer_text(attempt, question))
         contained = [answer.contains(wordings, mark) for wordings in facts]
         missing = [wordings[0] for wordings, is_contained in zip(facts, contained, strict=True) if not is_contained]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
@@ -59,15 +59,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         return self.scored(attempt, value, reading, f"{sum(contained)}/{len(contained)}", reason)
 
 
-def contains(text: str, wordings: tuple[str, ...], mark: str = "") -> bool:
-    """Return True if one of the wordings occurs in the text as whole words, numbers by their value.
-
-    `mark` is the decimal mark of the wordings; by default that of the text.
-    """
-    return _AnswerText(text).contains(wordings, mark)
-
-
-class _AnswerText:
+class AnswerText:
     """Text in which several facts are looked for. It is folded once, since it may be long."""
 
     def __init__(self, text: str) -> None:
@@ -85,8 +77,11 @@ class _AnswerText:
     def _marked(self) -> str:
         return _folded(mark_quantities(self._text, self._mark))
 
-    def contains(self, wordings: tuple[str, ...], mark: str) -> bool:
-        """Return True if one of the wordings occurs; see :func:`contains`."""
+    def contains(self, wordings: tuple[str, ...], mark: str = "") -> bool:
+        """Return True if one of the wordings occurs in the text as whole words, numbers by their value.
+
+        `mark` is the decimal mark of the wordings; by default that of the text.
+        """
         for wording in wordings:
             if not wording.strip():
                 continue

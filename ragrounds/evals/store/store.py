@@ -86,7 +86,7 @@ class Store:
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
-        self._questions: tuple[str, list[StoredQuestion]] = ("", [])
+        self._questions: tuple[str, tuple[list[Question], dict[str, Gold]]] = ("", ([], {}))
         """Set of questions that was read last, by its digest: runs that are compared share one."""
 
     def __enter__(self) -> Store:
@@ -245,9 +245,11 @@ class Store:
             connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"{schema.RUN_NAME}{run.id}"))
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
-        """Return the questions of a run in their order, and the golds by question id."""
-        items = self._questions[1]
-        if run.questions != self._questions[0]:
+        """Return the questions of a run in their order, and the golds by question id. Do not change them: later calls
+        return the same objects.
+        """
+        last_set, questions = self._questions
+        if run.questions != last_set:
             statement = (
                 sa.select(schema.questions.c.body)
                 .where(schema.questions.c.set == run.questions)
@@ -255,8 +257,9 @@ class Store:
             )
             decode = msgspec.msgpack.Decoder(StoredQuestion).decode
             items = [decode(decompress(row.body)) for row in self._read(statement)]
-            self._questions = (run.questions, items)
-        return [item.question for item in items], {item.question.id: item.gold for item in items}
+            questions = [item.question for item in items], {item.question.id: item.gold for item in items}
+            self._questions = (run.questions, questions)
+        return questions
 
     def questions_named(self, run: Run, question_id: str) -> list[StoredQuestion]:
         """Return the questions of a run with this id, or whose id is this after the name of the dataset."""

@@ -288,7 +288,7 @@ def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str
         per_question = averages.get(row.run)
         if per_question is None and row.made and row.cost_uncached is not None:
             per_question = row.cost_uncached / row.made
-        tokens_per_question = (row.usage.input + row.usage.output) / row.made if row.usage and row.made else None
+        tokens_per_question = row.usage.total / row.made if row.usage and row.made else None
         costs[row.run] = RunCost(
             None if per_question is None else _PRICED_QUESTIONS * per_question, tokens_per_question
         )

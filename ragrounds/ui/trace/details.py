@@ -256,7 +256,7 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     yield TextBlock(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
     other = other_name(call.actor, call.model)
     yield TextBlock(call.actor + (f", answered by {other}" if other else ""))
-    yield TextBlock(" | ".join(_call_facts(node, call)), "dim")
+    yield TextBlock(" | ".join(_call_facts(call)), "dim")
     yield from _faults(call)
     try:
         recorded = loaded.recorded(call)
@@ -279,12 +279,11 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         yield TextBlock(f"\nNo messages: {reason}.", "dim")
 
 
-def _call_facts(node: Node, call: Call) -> list[str]:
+def _call_facts(call: Call) -> list[str]:
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage
-        facts.append(_usage_words(used))
-        facts.append(f"{dollars(call.cost_uncached)} at full price")
+        facts += [_usage_words(used), f"{dollars(call.cost_uncached)} at full price"]
         if used and (used.cached or used.reasoning):
             facts.append(f"{tokens(used.cached)} of the input cached, {tokens(used.reasoning)} of the output reasoning")
     return facts

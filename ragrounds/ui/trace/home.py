@@ -71,7 +71,8 @@ class RunGroup(Struct):
 
     def line(self, run: Run) -> RunFigures | None:
         """Return the figures of a run under the headline scorer; ``None`` if it has none."""
-        return next((line for line in self.table.lines if line.run == run.id), None) if self.table else None
+        table = self.table
+        return next((line for line in table.lines if line.run == run.id), None) if table else None
 
 
 class HomeScreen(Screen[int | None]):
@@ -222,12 +223,12 @@ class HomeScreen(Screen[int | None]):
 
     def _row(self, row: int, width: int) -> Cells:
         group, run = self.lines[row]
-        columns = self._columns(width)
+        columns, table = self._columns(width), group.table
         left = width - sum(cells for _, cells in columns)
         if run is None:
             count = number_of(len(group.runs), "agent" if len(set(group.names.values())) == len(group.runs) else "run")
             overview = self.overviews.get(group.runs[0].id)
-            scorer = group.table.scorer if group.table else overview.scorer if overview else ""
+            scorer = table.scorer if table else overview.scorer if overview else ""
             ago = age(max(0.0, time.time() - group.runs[-1].created))
             when = ago if ago == "now" else f"{ago} ago"
             about = [number_of(group.runs[0].count, "question"), count, when]
@@ -237,7 +238,7 @@ class HomeScreen(Screen[int | None]):
             return [(words, "heading"), (fit("".join(f" · {part}" for part in about), width - len(words)), "dim")]
         value, low, high = self._score(group, run)
         overview = self.overviews.get(run.id)
-        unit = group.table.unit if group.table else overview.unit if overview else "percent"
+        unit = table.unit if table else overview.unit if overview else "percent"
         size = min(_NAME, left // 2)
         doubt = self._doubt(run)
         bar = max(0, left - size - 5 - (len(doubt) + 1 if doubt else 0))

@@ -127,8 +127,8 @@ def list_csv(summaries: Sequence[AttemptSummary]) -> str:
 
 _UNKNOWN = {
     "no_gold": "with no gold documents known",
-    "no_searches": "of which it is not known whether they searched",
-    "no_prompts": "of which no recorded prompt shows what was seen",
+    "no_searches": "whose searches are not known",
+    "no_prompts": "without a recorded prompt that shows what was seen",
     "no_facts": "whose steps were not read yet",
 }
 

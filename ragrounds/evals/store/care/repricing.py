@@ -149,7 +149,8 @@ class Repricing:
             provider, _, model = spec.name.partition(":")
             price = self._prices.get(spec.name)
             if price is not None:
-                response = self._response_usage(call.get("key", ""))
+                is_by_reply = price.gpu_hour is not None or price.cache_write is not None
+                response = self._response_usage(call.get("key", "") if is_by_reply else "")
                 return price.dollars(usage, response.busy, response.cache_writes)
             if usage is None or provider == VLLM or "server" in spec.parameters or not model:
                 return None

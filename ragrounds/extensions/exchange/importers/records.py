@@ -7,7 +7,6 @@ only if it is one JSON object.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import READ, broken
+from ragrounds.base.files import READ, broken, encoding_of
 from ragrounds.base.text import wellformed_all
 from ragrounds.extensions.exchange.importers.importer import BadRow, ImportFile, too_deep
 
@@ -28,7 +27,6 @@ _LARGEST = 1 << 33
 """Largest number of bytes that an archive may unpack to."""
 _START = 1 << 16
 _PIECE = 1 << 18
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 NOT_UTF_8 = "not UTF-8 (if Windows wrote it, its encoding is cp1252: save it as UTF-8)"
 Record: TypeAlias = "tuple[str, dict[str, Any]] | BadRow"
 
@@ -75,7 +73,7 @@ def looked_at(path: Path, **attributes: Any) -> ImportFile:
     """
     with _readable(path), opened(path) as file:
         start = file.read(_START)
-    if b"\0" in start[:1000] and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if b"\0" in start[:1000] and encoding_of(start) != "utf-16":
         return ImportFile(path=path, start=start, **attributes)  # a binary file
     first = next((record[1] for record in read_records(path) if not isinstance(record, BadRow)), {})
     return ImportFile(path=path, start=start, first=first, **attributes)
@@ -88,8 +86,7 @@ def read_records(path: Path) -> Iterator[Record]:
         UserError: it cannot be opened, or unpacked.
     """
     with _readable(path), opened(path) as file:
-        start = cast("io.BufferedReader", file).peek(4)[:4]
-        encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
+        encoding = encoding_of(cast("io.BufferedReader", file).peek(4)[:4])
         # Bytes that are not text in this encoding become lone surrogates, which mark their row.
         text = io.TextIOWrapper(
             file, encoding, errors="surrogateescape" if encoding != "utf-16" else "replace", newline=""
