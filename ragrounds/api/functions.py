@@ -21,11 +21,12 @@ def public_names() -> list[str]:
     return [*public_modules(), *(addition.name for addition in declared(hooks.FUNCTION.group))]
 
 
-def _missing_requirement(value: object) -> str:
-    return "" if callable(value) else f"it is {type(value).__name__}, expected {hooks.FUNCTION.expected}."
-
-
-FUNCTIONS: ExtensionPoint[object] = ExtensionPoint(hooks.FUNCTION, object, _missing_requirement, public_modules)
+FUNCTIONS: ExtensionPoint[object] = ExtensionPoint(
+    hooks.FUNCTION,
+    object,
+    lambda value: "" if callable(value) else f"it is {type(value).__name__}, expected {hooks.FUNCTION.expected}.",
+    public_modules,
+)
 """Public functions: built-in ones, by the names of modules, and those of installed packages."""
 
 

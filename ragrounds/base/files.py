@@ -198,7 +198,12 @@ def shape(value: object, kind: type[T], path: Path, record: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise broken(path, _plain(str(error)), record) from None
+        text, _, location = str(error).partition(" - at ")
+        text = text.replace("Object missing required field", "it has no field").replace("Expected", "expected")
+        location = location.strip("`").removeprefix("$.").removeprefix("$")
+        text = f"{text} at {location}" if location else text
+        # An enum's error repeats the value.
+        raise broken(path, text if text.isprintable() else ascii(text), record) from None
 
 
 def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]:
@@ -251,15 +256,6 @@ def _parse(text: str, path: Path, record: str) -> Any:
         raise broken(path, "the JSON is nested too deeply", record) from None
     except ValueError as error:
         raise broken(path, f"this is not JSON ({str(error)[:_MAX_SHOWN]})", record) from None
-
-
-def _plain(message: str) -> str:
-    """Translate a message of msgspec into the wording of these errors."""
-    text, _, location = message.partition(" - at ")
-    text = text.replace("Object missing required field", "it has no field").replace("Expected", "expected")
-    location = location.strip("`").removeprefix("$.").removeprefix("$")
-    translated = f"{text} at {location}" if location else text
-    return translated if translated.isprintable() else ascii(translated)  # an enum's error repeats the value
 
 
 _IGNORED_PREFIX = r"[ \u00a0'\"\u200b-\u200f\u2060\ufeff]*"

@@ -150,15 +150,13 @@ def read_json(body: bytes | str) -> object:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             text = body if isinstance(body, str) else text_of(body, "")
             try:
-                return json.loads(text, strict=False, parse_int=_integer)
+                return json.loads(
+                    text, strict=False, parse_int=lambda digits: int(digits) if len(digits) < 40 else float("inf")
+                )
             except ValueError:
                 raise error from None
     except RecursionError:
         raise ValueError("lists within lists, too deep to read") from None
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < 40 else float("inf")
 
 
 MOST_TOKENS = 10**9

@@ -82,7 +82,12 @@ def trace_command(
         )
     query = replace(which, runs=runs or ())
     if differing and (format or not _on_terminal()):
-        _print_differing(query, format or "text")
+        differing_runs = run_differences(query.runs, query.scorers)
+        pair = (differing_runs.first, differing_runs.second, differing_runs.questions)
+        if format == "json":
+            print_json(differences.difference_json(*pair))
+        else:
+            print_table(differences.difference_table(*pair), results_console())
     elif format is None:
         _view(query, shown)
     elif hops:
@@ -108,15 +113,6 @@ def _view(query: AttemptQuery, shown: ViewOptions) -> None:
 
     start = "compare" if shown.differing else "hops" if shown.hops else "attempts"
     view(query, attempt=shown.attempt, epoch=shown.epoch, light=shown.light, start=start, progress=progress)
-
-
-def _print_differing(query: AttemptQuery, format: str) -> None:
-    differing = run_differences(query.runs, query.scorers)
-    pair = (differing.first, differing.second, differing.questions)
-    if format == "json":
-        print_json(differences.difference_json(*pair))
-    else:
-        print_table(differences.difference_table(*pair), results_console())
 
 
 def _print_list(query: AttemptQuery, format: str) -> None:

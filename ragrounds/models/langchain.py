@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,7 +56,8 @@ def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
 
 def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
     """Return the tool calls of a message, also those with unreadable arguments; readable ones are canonical JSON."""
-    good = [ToolCall(call["id"] or "", call["name"], _canonical_json(call["args"])) for call in message.tool_calls]
+    canonical = partial(json.dumps, ensure_ascii=False, sort_keys=True, default=str)
+    good = [ToolCall(call["id"] or "", call["name"], canonical(call["args"])) for call in message.tool_calls]
     bad = [
         ToolCall(call.get("id") or "", call.get("name") or "", str(call.get("args") or ""))
         for call in message.invalid_tool_calls
@@ -104,10 +106,6 @@ def _parse_object(text: str) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
-
-
-def _canonical_json(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
 
 
 _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "Timeout", "Connect", "ServerError")
@@ -191,7 +189,7 @@ class LangChainModel(ProviderModel):
         model_fields = {name for name in kind.model_fields if name in ARGUMENTS or name == "top_logprobs"}
         wished = {name: getattr(request, name) for name in ("temperature", "seed", "logprobs")}
         refused = [name for name in wished if name not in model_fields and name not in more]
-        if not _takes_form(kind, self._options.provider):
+        if not (self._options.provider in _FORMS or any(base.__name__ == "BaseChatOpenAI" for base in kind.__mro__)):
             refused.append("response_format")
         refused += _UNKNOWN.get(self._options.provider, ())
         refuse_arguments(request, self._options.identity, refused, f"LangChain's {kind.__name__} does not send it")
@@ -205,11 +203,6 @@ class LangChainModel(ProviderModel):
         if request.parallel_tool_calls is not None:
             bound["parallel_tool_calls"] = request.parallel_tool_calls
         return fields, bound
-
-
-def _takes_form(kind: type[BaseChatModel], provider: str) -> bool:
-    """Return True if a provider's class accepts OpenAI's ``response_format`` and converts it."""
-    return provider in _FORMS or any(base.__name__ == "BaseChatOpenAI" for base in kind.__mro__)
 
 
 def choice_for(choice: str, provider: str) -> object:

@@ -294,7 +294,10 @@ class CompletionStream:
         if event.strip() == _END:
             self.ends_in = _CLOSED
             return
-        chunk = _chunk(event)
+        try:
+            chunk = decoded(event)
+        except ValueError as error:
+            raise _bad_chunk(error, event) from error
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
         if chunk.error is not None:
             fault = Transient("server", redacted(str(chunk.error))[:300], 200)
@@ -359,13 +362,6 @@ class CompletionStream:
                     self._add_size(len(text))
 
 
-def _chunk(event: str) -> Completion:
-    try:
-        return decoded(event)
-    except ValueError as error:
-        raise _bad_chunk(error, event) from error
-
-
 def _bad_chunk(reason: object, event: str) -> Transient:
     start = redacted(event[:4096])[:120]
     return Transient("malformed", f"not a chunk of a chat completion ({reason}): {start!r}", 200)
@@ -389,12 +385,9 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     if "charset" in content_type.lower() or start[:2] in (b"\xef\xbb", b"\xff\xfe", b"\xfe\xff"):
         body = text_of(body, content_type).encode("utf-8", "surrogatepass")
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
-        raise Transient("malformed", f"expected JSON, got {_kind(content_type)}: {_start(body)}", 200)
+        kind = redacted(safe(content_type, 80)) or "no content type"
+        raise Transient("malformed", f"expected JSON, got {kind}: {_start(body)}", 200)
     return _whole_reply(body)
-
-
-def _kind(content_type: str) -> str:
-    return redacted(safe(content_type, 80)) or "no content type"
 
 
 def _whole_reply(body: bytes) -> Reply:

@@ -22,6 +22,7 @@ from ragrounds.base.http import read_json
 from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.options import ModelOptions
+from ragrounds.models.wire_parts import objects_in
 
 if TYPE_CHECKING:
     from ragrounds.models.transport import Transport
@@ -134,7 +135,7 @@ def _entry(listed: object, model: str) -> dict[str, str]:
     A server with one model returns that, whatever was requested (llama.cpp). If several are listed without the model,
     the result is empty: a router may know more than it lists.
     """
-    entries = _entries(_fields(listed).get("data"))
+    entries = objects_in(_fields(listed).get("data"))
     # Ollama lists NAME:latest.
     matches = [entry for entry in entries if entry.get("id") in (model, f"{model}:latest")] or entries
     if len(matches) != 1:
@@ -147,16 +148,8 @@ def _facts(fields: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tup
     for name in names:
         value = fields.get(name)
         if isinstance(value, str | int | float) and str(value).strip():
-            yield name, _short(str(value))
-
-
-def _short(value: str) -> str:
-    text = " ".join(safe(wellformed(value)).split())
-    return text if len(text) <= _LONGEST else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _entries(value: object) -> list[Mapping[str, object]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+            text = " ".join(safe(wellformed(str(value))).split())
+            yield name, text if len(text) <= _LONGEST else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _fields(value: object) -> Mapping[str, object]:
@@ -178,7 +171,7 @@ class Probe(Struct, frozen=True):
         fields = _fields(answer)
         yield from _facts(fields, self.fields)
         yield from _facts(_fields(fields.get("default_generation_settings")), self.fields)
-        for entry in _entries(fields.get("models")):
+        for entry in objects_in(fields.get("models")):
             if entry.get("name") in (model, f"{model}:latest"):
                 yield from _facts(entry, self.fields)
 

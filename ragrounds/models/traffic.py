@@ -145,7 +145,10 @@ class Traffic:
                 self._cut(number)
             raise
         else:
-            self._grow(number)
+            # A window that is not filled does not show what the server can handle.
+            if number >= self._cut_at and self._semaphore.taken >= self._semaphore.count:
+                self._allowed += 1 if self._starting else 1 / self._allowed
+                self._semaphore.resize(int(self._allowed))
         finally:
             self._semaphore.release()
 
@@ -154,13 +157,6 @@ class Traffic:
         """Current traffic, in figures."""
         slots = self._semaphore
         return ServerTraffic(self._server, slots.taken, slots.count, slots.waiting, self._limited)
-
-    def _grow(self, number: int) -> None:
-        # A window that is not filled does not show what the server can handle.
-        if number < self._cut_at or self._semaphore.taken < self._semaphore.count:
-            return
-        self._allowed += 1 if self._starting else 1 / self._allowed
-        self._semaphore.resize(int(self._allowed))
 
     def _cut(self, number: int) -> None:
         self._limited += 1
@@ -175,17 +171,15 @@ class Traffic:
     async def _wait_for_rate(self, rates: Rates, tokens: int) -> None:
         for kind, limit, amount in (("requests", rates.requests, 1), ("tokens", rates.tokens, tokens)):
             if limit is not None:
-                bucket = self._bucket(kind, limit * share())
+                key = kind, limit * share()
+                if key not in self._buckets:
+                    import aiolimiter
+
+                    seconds = max(_BURST, 60.0 / key[1])  # one call must fit, however low the rate
+                    self._buckets[key] = aiolimiter.AsyncLimiter(key[1] * seconds / 60.0, seconds)
+                bucket = self._buckets[key]
                 # A call larger than the bucket takes all of it.
                 await bucket.acquire(min(amount, bucket.max_rate))
-
-    def _bucket(self, kind: str, a_minute: float) -> aiolimiter.AsyncLimiter:
-        if (kind, a_minute) not in self._buckets:
-            import aiolimiter
-
-            seconds = max(_BURST, 60.0 / a_minute)  # one call must fit, however low the rate
-            self._buckets[kind, a_minute] = aiolimiter.AsyncLimiter(a_minute * seconds / 60.0, seconds)
-        return self._buckets[kind, a_minute]
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()

@@ -135,7 +135,10 @@ def messages_read(body: bytes, content_type: str) -> Reply:
             case "content_block_start":
                 blocks[event.get("index")] = dict(object_in(event, "content_block"), written="")
             case "content_block_delta":
-                _extend(blocks.setdefault(event.get("index"), {}), object_in(event, "delta"))
+                block, delta = blocks.setdefault(event.get("index"), {}), object_in(event, "delta")
+                for name, field in (("text", "text"), ("thinking", "thinking"), ("partial_json", "written")):
+                    if isinstance(piece := delta.get(name), str):
+                        block[field] = f"{block.get(field) or ''}{piece}"
             case "message_delta":
                 message |= object_in(event, "delta")
                 usage |= object_in(event, "usage")
@@ -164,12 +167,6 @@ def messages_read(body: bytes, content_type: str) -> Reply:
     counted = counted_usage(input_tokens, usage.get("output_tokens"), cached) if usage else (None, "")
     reply = reply_parts.reply(counted, message.get("model"), message.get("stop_reason"), "\n")
     return replace(reply, cache_writes=cache_writes(usage, reply.usage))
-
-
-def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:
-    for name, where in (("text", "text"), ("thinking", "thinking"), ("partial_json", "written")):
-        if isinstance(piece := delta.get(name), str):
-            block[where] = f"{block.get(where) or ''}{piece}"
 
 
 def list_read(body: bytes, content_type: str) -> Reply:

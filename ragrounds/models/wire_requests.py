@@ -36,11 +36,6 @@ def _tools(value: object) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _stop(value: object) -> tuple[str, ...]:
-    stops = value if isinstance(value, list) else [value]
-    return tuple(stop for stop in stops if isinstance(stop, str))
-
-
 SHOWN = frozenset(
     "model messages contents input prompt documents query instructions system systemInstruction system_instruction "
     "tools stop stop_sequences max_tokens max_completion_tokens max_output_tokens".split()
@@ -79,9 +74,11 @@ def read_request(body: Body) -> Request:
         if "functionDeclarations" in tool_group
     ]
     limits = (body.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"))
+    stops = body.get("stop") or body.get("stop_sequences")
+    stops = stops if isinstance(stops, list) else [stops]
     return Request(
         messages=tuple(turns),
-        stop=_stop(body.get("stop") or body.get("stop_sequences")),
+        stop=tuple(stop for stop in stops if isinstance(stop, str)),
         max_tokens=first_number(*limits),
         tools=tuple(tool for group in groups for tool in _tools(group)) or _tools(body.get("tools")),
     )

@@ -447,7 +447,7 @@ _HARMLESS = frozenset("uname lsb_release ldconfig gcc cc file git sw_vers nvidia
 
 
 def program(path: Any) -> str:
-    """Return the label of an unrecorded program. Empty if the program is harmless."""
+    """Return the label of a program that is not recorded. Empty if the program is harmless."""
     name = os.fsdecode(path).replace("\\", "/").rpartition("/")[2]
     return "" if name in _HARMLESS else f"a process: {name[:100]}"
 

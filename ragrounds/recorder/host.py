@@ -4,7 +4,7 @@ The header of every frame has its type in `frame`. The host sends: ``opened`` (a
 request that needs a verdict), ``sent`` (the server's response, or the client's failure), ``gone`` (the caller was
 cancelled), ``tell`` (an event, held until the next frame), ``answered`` and ``asked`` (of an attempt), and ``failed``
 (of loading or of an attempt). The host receives: ``open``, ``answer``, ``cancel``, ``end``, and verdicts on requests:
-``send`` it, ``give`` this answer, let it ``pass`` unrecorded, ``fail`` as its client did, or ``refuse`` it.
+``send`` it, ``give`` this answer, let it ``pass`` without a record, ``fail`` as its client did, or ``refuse`` it.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class HostWatcher:
         self.link.forked()
 
     def _is_long(self, request: WireRequest) -> bool:
-        """Return True if a request is too long to be inspected. Such a request passes and is reported as unrecorded."""
+        """Return True if a request is too long to be inspected. It then passes and is reported as not recorded."""
         if len(request.body) <= LONGEST_BODY:
             return False
         self.unseen(f"a request of {len(request.body):,} bytes to {request.url.partition('?')[0][:200]}")

@@ -92,7 +92,7 @@ def follow(path: str, token: str, step: str, closed: str) -> None:
 def _after_fork() -> None:
     """Let a forked child ask its parent.
 
-    A child without a connection to it sends its calls itself; its start was reported as unrecorded. If nothing may
+    A child without a connection to it sends its calls itself; its start was reported as not recorded. If nothing may
     leave this process, nothing leaves such a child either.
     """
     global _lock, _users

@@ -137,8 +137,8 @@ def corpus_source(corpus: str) -> CorpusSource:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise UserError(f"There is no {str(path)!r} to read as a {family} corpus.{nearest(path.name, siblings)}")
     files, entries = ((path,), []) if path.is_file() else _listed(path, family)
-    if path.is_file() and family == "files":
-        _must_be_document(path)
+    if path.is_file() and family == "files" and not is_document(path):
+        raise UserError(f"Cannot read {str(path)!r}: {kind_of(path)} are not read; expected {', '.join(kinds())}.")
     if not files:
         expected = _WANTED.get(family, "*.jsonl (or .gz, .zst)")
         contents = f" What is there: {'; '.join(BuildReport.of_entries(entries).lines(limit=3))}." if entries else ""
@@ -160,12 +160,6 @@ def _reading_way(family_text: str) -> str:
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS, "")
     return reading
-
-
-def _must_be_document(path: Path) -> None:
-
-    if not is_document(path):
-        raise UserError(f"Cannot read {str(path)!r}: {kind_of(path)} are not read; expected {', '.join(kinds())}.")
 
 
 def guess_family(path: str) -> str:

@@ -54,7 +54,7 @@ def read_answer(library: Library, passage: str, around: int, whole_document: boo
         if rows and len(neighbour.text) > room:
             rows.append({"left_out": len(passages) - len(rows)})
             break
-        rows.append({**_row(neighbour), "text": neighbour.text[:room]})
+        rows.append({"id": neighbour.id, "title": neighbour.title, "text": neighbour.text[:room]})
         room -= len(neighbour.text)
     return ToolAnswer(_json(rows), tuple(passages))
 
@@ -74,10 +74,6 @@ def _neighbours(
         if passages and document == identity:
             return passages if whole_document else passages[: around + 1]
     return []
-
-
-def _row(passage: Passage) -> dict[str, object]:
-    return {"id": passage.id, "title": passage.title, "text": passage.text}
 
 
 def _json(value: object) -> str:

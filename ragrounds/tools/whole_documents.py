@@ -72,7 +72,9 @@ def shared_length(before: str, after: str, chunker: Spec) -> int | None:
         if len(lengths) < 2:
             return lengths[0] if lengths else 0  # windows touch, so nothing is missing between them
         # A text that repeats itself fits in several places: the window's own step says which it is.
-        expected = _last_tokens(before, size - stride, str(chunker.parameters["encoding"]))
+        codec = encoding_of(str(chunker.parameters["encoding"]))
+        starts = codec.decode_with_offsets(codec.encode_ordinary(before))[1]
+        expected = len(before) - starts[max(0, len(starts) - (size - stride))] if starts else 0
         return min(lengths, key=lambda length: abs(length - expected))
     if chunker.name == "recursive":
         overlap = int(str(chunker.parameters["overlap"]))
@@ -99,13 +101,6 @@ def _sure(before: str, after: str, length: int) -> bool:
         return True
     begins = length == len(before) or before[-length - 1].isspace()
     return begins and (length == len(after) or after[length].isspace())
-
-
-def _last_tokens(text: str, count: int, encoding: str) -> int:
-    """Return the number of characters of the last tokens of a text."""
-    codec = encoding_of(encoding)
-    starts = codec.decode_with_offsets(codec.encode_ordinary(text))[1]
-    return len(text) - starts[max(0, len(starts) - count)] if starts else 0
 
 
 def _under_headings(document: Passage, chunks: Sequence[Passage]) -> Passage:

@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.base.text import words
-from ragrounds.evals.scorers.facts import FACTS, contains
+from ragrounds.evals.scorers.facts import FACTS, AnswerText
 from ragrounds.evals.scorers.rouge_l import ROUGE_L, rouge_l
 from tests.scorers.making import attempt, gold, question
 
@@ -65,7 +65,7 @@ def test_facts_are_for_long_questions_with_wordings():
     ],
 )
 def test_wordings_as_whole_words(text, wordings, there):
-    assert contains(text, wordings) is there
+    assert AnswerText(text).contains(wordings) is there
 
 
 def test_rouge_by_hand():

@@ -11,12 +11,9 @@ from contextvars import ContextVar
 from ragrounds.recorder import clock
 from ragrounds.recorder.wire import setting
 
-
-def _unwatched(module: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-OPENING: ContextVar[Callable[[str], AbstractContextManager[None]]] = ContextVar("opening", default=_unwatched)
+OPENING: ContextVar[Callable[[str], AbstractContextManager[None]]] = ContextVar(
+    "opening", default=lambda module: nullcontext()
+)
 """Returns the context manager around the import and building of a system in a file or module, by its name."""
 OPENED: dict[str, clock.Values] = {}
 """Clock and random values that systems used while they were imported or built, by file or module."""

@@ -454,7 +454,7 @@ class AttemptContext(AttemptLog):
         if self.change is not None:
             result = replace(result, passages=self.change.passages(number, result.passages))
         ids = tuple([passage.id for passage in result.passages])
-        ended(price=self._price(result), passages=ids)
+        ended(price=known_sum([0.0, *(used_price(used, self.prices) for used in result.used)]), passages=ids)
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         for note in result.notes:
@@ -530,10 +530,6 @@ class AttemptContext(AttemptLog):
     def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
         """Return the longest beginning of a text that has at most `tokens` tokens."""
         return self._model(role).cut(text, tokens)
-
-    def _price(self, result: SearchResult) -> float | None:
-        """Return the price of a search in dollars; ``None`` if it is not known."""
-        return known_sum([0.0, *(used_price(used, self.prices) for used in result.used)])
 
     def _model(self, role: str) -> Model:
         model = self.models.get(

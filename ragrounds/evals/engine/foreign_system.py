@@ -86,7 +86,7 @@ class AttemptObservation:
         self._context.entered(task, node, inside)
 
     def model_called(self, token: str, label: str, has_begun: bool) -> None:
-        """Record that a model call ended. It counts as unrecorded if no request at the wire belongs to it."""
+        """Record that a model call ended. It counts as not recorded if no request at the wire belongs to it."""
         if not has_begun and self._recorder and token not in self._recorder.wired:
             self.unseen(label)
             self._context.add_cost(None, None, False)

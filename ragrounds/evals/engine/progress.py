@@ -69,14 +69,6 @@ class FaultCounts:
         self.last = (time.monotonic(), message)
 
 
-def _fault_of(attempt: Attempt) -> str:
-    """Return the kind of fault by which an attempt failed: that of its call (``rate_limit``), the name of an error of
-    its graph (``ValueError``), or ``other``.
-    """
-    kind = attempt.reason.partition(":")[0]
-    return kind if kind.isidentifier() else "other"
-
-
 class ReplayProgress:
     """Counts of all runs of one replay. The attempts of earlier processes are counted from the store.
 
@@ -143,7 +135,9 @@ class ReplayProgress:
         self.recent.append(finished)
         if finished.attempt.status == "failed":
             agent = self.names.get(finished.run.id) or finished.run.agent.partition("[")[0]
-            kind = _fault_of(finished.attempt) + (f" ({agent})" if len(self.runs) > 1 else "")
+            # The fault of its call (`rate_limit`), or the name of an error of its graph (`ValueError`).
+            kind = finished.attempt.reason.partition(":")[0]
+            kind = (kind if kind.isidentifier() else "other") + (f" ({agent})" if len(self.runs) > 1 else "")
             self.failed.add(kind, finished.attempt.reason)
         for call in calls(finished.attempt.events):
             # The last try of a call without a reply is the failure of the attempt.

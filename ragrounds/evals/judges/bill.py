@@ -45,6 +45,10 @@ def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
     """Return the bill of these calls; for `earlier` see :class:`ragrounds.evals.judges.bill.PayingJournal`."""
     earlier_calls = [call for call in calls if not call.cached and call.key in earlier]
     spent = total_spent(call.spent for call in calls)
+    names_by_model: dict[str, Counter[str]] = {}
+    for call in calls:
+        if call.model:
+            names_by_model.setdefault(call.actor, Counter())[call.model] += 1
     return Bill(
         calls=len(calls),
         reused=sum(call.cached for call in calls) + len(earlier_calls),
@@ -54,16 +58,8 @@ def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
         cost_uncached=spent.cost_uncached,
         earlier=len(earlier_calls),
         cost_paid_earlier=known_sum(call.cost_uncached for call in earlier_calls),
-        other_models=_other_models(calls),
+        other_models=tuple(other_models(names_by_model)),
     )
-
-
-def _other_models(calls: Sequence[Call]) -> tuple[str, ...]:
-    names_by_model: dict[str, Counter[str]] = {}
-    for call in calls:
-        if call.model:
-            names_by_model.setdefault(call.actor, Counter())[call.model] += 1
-    return tuple(other_models(names_by_model))
 
 
 def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:

@@ -39,7 +39,9 @@ def by_majority(
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
     for attempt, answers in zip(tried, zip(*by_judge, strict=True), strict=True):
-        item_labels = _labels(answers)
+        # The verdicts of all judges for each judged item; None for a missing verdict.
+        columns = [[verdict.outcome or None for verdict in answer.verdicts] for answer in answers]
+        item_labels = list(zip(*columns, strict=True))
         labels += item_labels
         if item_labels:
             voted = [(outcome, "") if (outcome := majority(votes)) else ("", UNDECIDED) for votes in item_labels]
@@ -59,9 +61,3 @@ def by_majority(
             alpha=krippendorff_alpha(comparable) if comparable else None,
         ),
     )
-
-
-def _labels(answers: Sequence[JudgedAnswer]) -> list[tuple[str | None, ...]]:
-    """Return the verdicts of all judges for each judged item; ``None`` for a missing verdict."""
-    columns = [[verdict.outcome or None for verdict in answer.verdicts] for answer in answers]
-    return list(zip(*columns, strict=True))

@@ -152,7 +152,8 @@ def without_answer(text: str, candidate: str) -> AnswerRead:
     if len(stated) > _LONGEST_ANSWER:
         if _DECLINED.search(stated):
             return AnswerRead("refused", reason="the model declined")
-        stated = _last_sentence(stated)
+        parts = [part for part in re.split(r"(?<=[.!?。！？])\s*|\n", stated) if part.strip()]
+        stated = parts[-1][-_LONGEST_ANSWER:] if parts else ""
     if _DECLINED.search(stated):
         return AnswerRead("refused", reason="the model declined")
     if abstains(stated):
@@ -163,8 +164,3 @@ def without_answer(text: str, candidate: str) -> AnswerRead:
 def abstains(answer: str) -> bool:
     """Return True if a stated answer says that none of the options can be chosen."""
     return bool(_ABSTAINED.search(answer))
-
-
-def _last_sentence(text: str) -> str:
-    parts = [part for part in re.split(r"(?<=[.!?。！？])\s*|\n", text) if part.strip()]
-    return parts[-1][-_LONGEST_ANSWER:] if parts else ""

@@ -27,16 +27,15 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
 
         The attempt's status matters only if there is no text.
         """
-        reading = _system_option(attempt, question) or no_text(attempt) or self.read(attempt.text, question)
+        label = attempt.choice.strip()
+        label = label if label in question.options else label.upper()
+        # A system may give its option apart from its text.
+        if label in question.options and attempt.status != "not_run":
+            reading = AnswerRead("answered", label)
+        else:
+            reading = no_text(attempt) or self.read(attempt.text, question)
         prediction = reading.prediction
         if not prediction and (not blank(attempt.text) or attempt.status == "completed"):
             prediction = self.otherwise
         is_right = prediction == gold.answer and prediction != ""
         return self.scored(attempt, None if attempt.status == "not_run" else float(is_right), reading, prediction)
-
-
-def _system_option(attempt: Attempt, question: Question) -> AnswerRead | None:
-    """Return the option that a system gives apart from its text; ``None`` if it is not an option of the question."""
-    label = attempt.choice.strip()
-    label = label if label in question.options else label.upper()
-    return AnswerRead("answered", label) if label in question.options and attempt.status != "not_run" else None

@@ -73,7 +73,13 @@ def read_robustly(text: str, question: Question) -> AnswerRead:
     reply = _even(raw)
     stated, prose = _json_fields(raw)
     if not stated:
-        stated, prose = _written_fields(reply), _FIELD.sub(" ", reply)
+        # Fields of JSON that cannot be parsed, best first.
+        strong, weak = list[str](), list[str]()
+        for match in _FIELD.finditer(reply):
+            value = next((group for group in reversed(match.groups()[1:]) if group is not None), "").strip()
+            (strong if match["strong"] else weak).append(value)
+        stated = [*strong[-1:], *(weak[-1:] if len(set(weak)) == 1 else ())]
+        prose = _FIELD.sub(" ", reply)
     unread: AnswerRead | None = None
     for pattern in (None, _BOX, _TAG):
         if pattern is not None:
@@ -163,15 +169,6 @@ def _value_text(value: object) -> str:
     elif isinstance(value, list):
         return _value_text(value[0]) if len(value) == 1 else json.dumps(value, ensure_ascii=False)[1:-1]
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _written_fields(reply: str) -> list[str]:
-    """Return the values of fields in JSON that cannot be parsed, best first."""
-    strong, weak = list[str](), list[str]()
-    for match in _FIELD.finditer(reply):
-        stated = next((group for group in reversed(match.groups()[1:]) if group is not None), "").strip()
-        (strong if match["strong"] else weak).append(stated)
-    return [*strong[-1:], *(weak[-1:] if len(set(weak)) == 1 else ())]
 
 
 def _last_marked(pattern: re.Pattern[str], text: str) -> list[str]:

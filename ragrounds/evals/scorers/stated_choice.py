@@ -335,17 +335,13 @@ def committed(mentions: Mentions) -> Committed:
     for index, part in enumerate(parts):
         position = _Position(index, len(parts), index == 0, index == len(parts) - 1, reasons, lists, listed)
         commitments += _commitments(part, position)
-    if _denies_answer(parts, commitments):
+    # A sentence that names no option may say that there is no answer, and no statement of one follows.
+    last = max((commitment.sentence for commitment in commitments if commitment.weight == 3), default=-1)
+    if any(_NO_ANSWER.search(part) for part in parts[last + 1 :] if not _MARKS.search(part)):
         return Committed()
     options = _committed_options(commitments, text)
     labels = tuple(mentions.labels[option] for option in sorted(options - {_ANOTHER}))
     return Committed(several=labels) if len(options) > 1 else Committed("".join(labels))
-
-
-def _denies_answer(parts: list[str], commitments: list[_Commitment]) -> bool:
-    """Return True if a sentence that names no option says that there is no answer, and no statement of one follows."""
-    last = max((commitment.sentence for commitment in commitments if commitment.weight == 3), default=-1)
-    return any(_NO_ANSWER.search(part) for part in parts[last + 1 :] if not _MARKS.search(part))
 
 
 def _merge_pair(match: re.Match[str]) -> str:

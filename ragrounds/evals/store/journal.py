@@ -329,7 +329,11 @@ class StoreJournal:
                     adopted = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
                     return adopted, not arrived.payer or arrived.payer != entry.payer
                 if self.mode == "replay":
-                    raise NotReplayed(f"Replay: this call is not in the journal: {_description(entry)}")
+                    messages = getattr(entry.request, "messages", None)
+                    text = messages[-1].content if messages else getattr(entry.request, "query", repr(entry.request))
+                    text = " ".join(str(text).split())
+                    text = text if len(text) <= 400 else "…" + text[-400:]
+                    raise NotReplayed(f"Replay: this call is not in the journal: {entry.kind} by {entry.actor}: {text}")
             return await self._get_once(entry, partial(self._make, entry, make)), False
 
     def keep(self, entry: Entry, response: Struct) -> None:
@@ -549,10 +553,3 @@ def _rows(entry: Entry, response: Struct, called_at: float, seconds: float, paye
         "payer": payer or None,
     }
     return [*blob_rows(request_texts | response_texts), (schema.calls, summed(schema.calls, row))]
-
-
-def _description(entry: Entry) -> str:
-    messages = getattr(entry.request, "messages", None)
-    text = messages[-1].content if messages else getattr(entry.request, "query", repr(entry.request))
-    flat = " ".join(str(text).split())
-    return f"{entry.kind} by {entry.actor}: {flat if len(flat) <= 400 else '…' + flat[-400:]}"

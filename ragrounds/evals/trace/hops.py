@@ -103,7 +103,7 @@ def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
         return f"it called tools{names}; whether they searched is not known"
     if any(isinstance(event, Noted) and event.what == NOT_HEARD for event in attempt.events):
         return f"{NOT_HEARD_WORDS}: whether it searched is not known"
-    if attempt.unrecorded or (not messages and not (calls and all(call.call.error for call in calls))):
+    if not attempt.replayable or (not messages and not (calls and all(call.call.error for call in calls))):
         return "calls of it are not recorded: whether it searched is not known"
     return ""
 

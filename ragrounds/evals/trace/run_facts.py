@@ -243,7 +243,7 @@ def check_replayable(store: Store, run: Run, sealed: Callable[[], bool]) -> None
     Args:
         store: holds the run.
         run: to be replayed.
-        sealed: returns True if no unrecorded request of its system can leave the process.
+        sealed: returns True if no request of its system can leave the process without a record.
 
     Raises:
         UserError: calls may have been made that were not recorded.

@@ -53,10 +53,6 @@ def check_server(endpoint: str, name: str, example: str, *keys: str, needed: boo
         raise UserError(f"{' and '.join(unset)} is not set: {name} needs a key.")
 
 
-def _one_as_json(items: Sequence[object]) -> bytes:
-    return msgspec.json.encode(items[0])
-
-
 class Delivery(Generic[I]):
     """Delivery of items of one kind to one address, with counts of the results.
 
@@ -76,7 +72,7 @@ class Delivery(Generic[I]):
         self,
         url: str,
         batch_label: str,
-        encode: Callable[[Sequence[I]], bytes] = _one_as_json,
+        encode: Callable[[Sequence[I]], bytes] = lambda items: msgspec.json.encode(items[0]),
         *,
         headers: Mapping[str, str],
         secrets: Iterable[str] = (),

@@ -353,21 +353,18 @@ class _BundleStore:
         elif not judges:
             self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of a judge is to this answer")
         elif stated.value is not None:
-            recorded_judge = self._recorded_judge(method, judges[0])
+            name, replies = judges[0], self._replies
+            reply_store = SimpleNamespace(call=lambda key, _, kind: (None, replies[key]) if key in replies else None)
+            judges_by_method = self._judges.setdefault(name, {})
+            if method.name not in judges_by_method:
+                judges_by_method[method.name] = RecordedJudge(cast("Store", reply_store), LabelJudge(method), name)
+            recorded_judge = judges_by_method[method.name]
             judgement = recorded_judge.judge(attempt, question, self._golds[question.id])
             if judgement is not None:
                 matching = (score for score in judgement.scores if score.scorer == stated.scorer)
                 return next((replace(score, code=stated.code) for score in matching), None)
             self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of {judges[0]} is to this answer")
         return None
-
-    def _recorded_judge(self, method: LabelMethod, name: str) -> RecordedJudge:
-        replies = self._replies
-        reply_store = SimpleNamespace(call=lambda key, _, kind: (None, replies[key]) if key in replies else None)
-        judges_by_method = self._judges.setdefault(name, {})
-        if method.name not in judges_by_method:
-            judges_by_method[method.name] = RecordedJudge(cast("Store", reply_store), LabelJudge(method), name)
-        return judges_by_method[method.name]
 
     def _lacks_score(self, scorer: str, reason: str) -> None:
         self._outcome.lacks(reason)
@@ -394,7 +391,7 @@ class _BundleStore:
             call for call in calls if call.kind == "model" and call.is_counted and call.role not in TOKENS_APART
         ]
         total = total_spent(call.spent for call in model_calls).usage
-        if attempt.usage is not None and total is not None and total != attempt.usage and attempt.unrecorded == 0:
+        if attempt.replayable and None not in (attempt.usage, total) and total != attempt.usage:
             self._outcome.differs(f"{location}, tokens: {attempt.usage} is stated, its calls sum to {total}")
 
     def _check_cost(self, call: Any, location: str) -> None:

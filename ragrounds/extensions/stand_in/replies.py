@@ -140,17 +140,34 @@ def _reply_text(turns: Turns, model: str) -> str:
         return json.dumps(stage_reply, ensure_ascii=False)
     # A later prompt may show an earlier step's output with its tags, so that its own demand must be checked first.
     if "answer_choice" in demands:
-        return _choose_option_json(turns, model, demands)
+        letter = _best_letter(turns, model)
+        answer = {"answer_choice": letter}
+        if "step_by_step_thinking" in demands:
+            thought = (
+                f"The stand-in holds the options against what it was shown, which speaks most for option {letter}."
+            )
+            return json.dumps({"step_by_step_thinking": thought, **answer}, ensure_ascii=False)
+        return json.dumps(answer)
     if '"output"' in demands or '"answer"' in turns[-1][1]:
         return _copy_as_json(turns, model)
     if instruction := _section(turns[-1][1], "Instruction"):
         return _sections(turns, model, instruction)
     if "Final information:" in demands or "最终信息：" in demands:
-        return _information(turns, demands)
+        marker = "Final information:" if "Final information:" in demands else "最终信息："
+        documents = _section(turns[-1][1], "Documents") or turns[-1][1]
+        sentences = _SENTENCE.findall(documents) or [documents[:200]]
+        query = _section(turns[-1][1], "Query")
+        return f"{marker} {max(sentences, key=lambda sentence: _share(query, sentence)).strip()}"
     if _QUERY_START in demands:
-        return _search_o1(turns, has_replied)
+        question = _question(turns)
+        if not has_replied and "<|begin_search_result|>" not in turns[-1][1].rpartition("### Question")[2]:
+            return f"The stand-in looks the question up.\n\n{_QUERY_START}{_query(question)}{_QUERY_END}"
+        return f"What was found settles it.\n\n\\boxed{{{_most_similar_sentence(turns, question)}}}"
     if "<search>" in demands and "<answer>" in demands:
-        return _search_r1(turns, has_replied)
+        question = _question(turns)
+        if not has_replied:
+            return f"<think>The stand-in looks it up.</think>\n<search>{_query(question)}</search>"
+        return f"<think>That was found.</think>\n<answer>{_most_similar_sentence(turns, question)}</answer>"
     if '"queries"' in demands:
         queries = _written_queries(turns, demands)
         return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
@@ -217,15 +234,6 @@ def _query(question: str) -> str:
     return " ".join(words[:8]) or question[:80] or "medicine"
 
 
-def _choose_option_json(turns: Turns, model: str, demands: str) -> str:
-    letter = _best_letter(turns, model)
-    answer = {"answer_choice": letter}
-    if "step_by_step_thinking" in demands:
-        thought = f"The stand-in holds the options against what it was shown, which speaks most for option {letter}."
-        return json.dumps({"step_by_step_thinking": thought, **answer}, ensure_ascii=False)
-    return json.dumps(answer)
-
-
 def _best_letter(turns: Turns, model: str) -> str:
     """Return the letter of the option that the shown texts support most."""
     question = _question(turns)
@@ -271,34 +279,12 @@ def _copy_as_json(turns: Turns, model: str) -> str:
     return json.dumps({"answer": _best_letter(turns, model) if options else answer}, ensure_ascii=False)
 
 
-def _search_o1(turns: Turns, has_replied: bool) -> str:
-    question = _question(turns)
-    if not has_replied and "<|begin_search_result|>" not in turns[-1][1].rpartition("### Question")[2]:
-        return f"The stand-in looks the question up.\n\n{_QUERY_START}{_query(question)}{_QUERY_END}"
-    return f"What was found settles it.\n\n\\boxed{{{_most_similar_sentence(turns, question)}}}"
-
-
-def _search_r1(turns: Turns, has_replied: bool) -> str:
-    question = _question(turns)
-    if not has_replied:
-        return f"<think>The stand-in looks it up.</think>\n<search>{_query(question)}</search>"
-    return f"<think>That was found.</think>\n<answer>{_most_similar_sentence(turns, question)}</answer>"
-
-
 def _most_similar_sentence(turns: Turns, question: str) -> str:
     """Return the shown sentence that shares most words with the question."""
     evidence = "\n".join(text for role, text in turns[1:] if role != "system")
     sentences = _SENTENCE.findall(evidence) or [question]
     best: str = max(sentences, key=lambda sentence: (_share(question, sentence), -len(sentence)))
     return best.strip()[:300]
-
-
-def _information(turns: Turns, demands: str) -> str:
-    marker = "Final information:" if "Final information:" in demands else "最终信息："
-    documents = _section(turns[-1][1], "Documents") or turns[-1][1]
-    sentences = _SENTENCE.findall(documents) or [documents[:200]]
-    query = _section(turns[-1][1], "Query")
-    return f"{marker} {max(sentences, key=lambda sentence: _share(query, sentence)).strip()}"
 
 
 def _build_stage_reply(fenced: Sequence[str], model: str, demands: str) -> Mapping[str, object] | None:

@@ -143,10 +143,6 @@ def _content(path: Path, *, may_be_cut: bool) -> tuple[bytes, tuple[Remark, ...]
     return content[:end], (Remark("cut", f"it has more than {_LONGEST >> 20} MiB: the rest is left out"),)
 
 
-def _plain(content: bytes, reading: str, largest: int) -> DocumentText:
-    return DocumentText("", *decode(content))
-
-
 def _markdown(content: bytes, reading: str, largest: int) -> DocumentText:
     """Read Markdown. The first heading of the first level, if the text begins with one, is the title."""
     text, remarks = decode(content)
@@ -158,7 +154,7 @@ def _markdown(content: bytes, reading: str, largest: int) -> DocumentText:
 
 
 _TEXTS = (
-    DocumentReader("text", (".txt", ".text"), _plain, may_be_cut=True),
+    DocumentReader("text", (".txt", ".text"), lambda content, *_: DocumentText("", *decode(content)), may_be_cut=True),
     DocumentReader("markdown", (".md", ".markdown"), _markdown, may_be_cut=True),
 )
 

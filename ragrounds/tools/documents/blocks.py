@@ -73,7 +73,10 @@ class Blocks:
         text = " ".join("".join(self._pending).split())
         self._pending.clear()
         if text:
-            self._emit(Block(text, level))
+            while self._open[-1].kind == "row" and self._open[-1].implied:
+                self._close_last()
+            holder = next(part for part in reversed(self._open) if part.kind in ("cell", "table", "page"))
+            holder.blocks.append(Block(text, level))
 
     def finish(self) -> None:
         """End a paragraph, even if it is a label alone, since the part that it belongs to is over."""
@@ -116,12 +119,6 @@ class Blocks:
         while len(self._open) > 1:
             self._close_last()
         return self._root.blocks
-
-    def _emit(self, block: Block) -> None:
-        while self._open[-1].kind == "row" and self._open[-1].implied:
-            self._close_last()
-        holder = next(part for part in reversed(self._open) if part.kind in ("cell", "table", "page"))
-        holder.blocks.append(block)
 
     def _close_last(self) -> Opened:
         """Close the innermost open part, and hand its content to the part around it."""

@@ -67,12 +67,13 @@ def read_article(data: bytes, *, published: bool = False) -> JatsArticle:
     if not texts:
         raise DocumentFault("it has neither an abstract nor a body: expected JATS (PMC, StatPearls)")
     article = root if root.tag == "article" else root.find(".//article")
+    years = [plain_text(year) for year in root.iterfind(".//article-meta/pub-date/year")]
     return JatsArticle(
         title=plain_text(root.find(".//title-group/article-title"))
         or plain_text(root.find(".//book-part-meta//title")),
         text="\n\n".join(texts),
         pmc=_pmc(root),
-        year=_year(root),
+        year=min((int(year) for year in years if year.isascii() and year.isdigit()), default=None),
         type=(article.get("article-type") or "") if article is not None else "",
         subject=plain_text(root.find(".//article-meta/article-categories//subject")),
         remarks=remarks,
@@ -112,11 +113,6 @@ def _pmc(root: Element) -> str:
         if identity.get("pub-id-type") in ("pmc", "pmcid") and (number := plain_text(identity)):
             return number if number.upper().startswith("PMC") else f"PMC{number}"
     return ""
-
-
-def _year(root: Element) -> int | None:
-    years = [plain_text(year) for year in root.iterfind(".//article-meta/pub-date/year")]
-    return min((int(year) for year in years if year.isascii() and year.isdigit()), default=None)
 
 
 def _outermost(parts: list[Element]) -> Iterator[Element]:
@@ -172,7 +168,10 @@ def _blocks(part: Element) -> list[Block]:
                 blocks.add(" ")
             elif not _is_inline(child.tag) and child.tag not in ("alternatives", "label"):
                 blocks.end()
-            blocks.add(_tex(child.text or "") if child.tag == "tex-math" else child.text or "")
+            before = child.text or ""
+            if child.tag == "tex-math":  # PMC puts a whole TeX document around a formula
+                before = before.partition(r"\begin{document}")[2].partition(r"\end{document}")[0] or before
+            blocks.add(before)
             inner = level + (child.tag == "sec")
             content = _best(child) if child.tag == "alternatives" else child
             entered.append((iter(content), child, element.tag, inner, table))
@@ -209,11 +208,6 @@ def _best(alternatives: Element) -> list[Element]:
     """Return one of several forms of the same content: the form with the most text, mathematics before its TeX."""
     forms = [form for form in alternatives if form.tag not in _LEFT_OUT]
     return sorted(forms, key=lambda form: form.tag in ("tex-math", "textual-form"))[:1]
-
-
-def _tex(text: str) -> str:
-    """Return the content of a formula. PMC puts a whole TeX document around it."""
-    return text.partition(r"\begin{document}")[2].partition(r"\end{document}")[0] or text
 
 
 def _section(element: Element, level: int, blocks: list[str]) -> None:

@@ -75,7 +75,12 @@ def splitter(spec: Spec | str) -> Splitter:
     full_spec = complete(spec)
     values = full_spec.parameters
     if full_spec.name == "recursive":
-        return _recursive_splitter(int(str(values["size"])), int(str(values["overlap"])))
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+        size, overlap = int(str(values["size"])), int(str(values["overlap"]))
+        text_splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
+        # A document of blanks alone gives no piece: it stays one empty passage, so that no document is lost.
+        return lambda text: text_splitter.split_text(text) or [""]
     if full_spec.name == "tokens":
         return _window_splitter(int(str(values["size"])), int(str(values["stride"])), str(values["encoding"]))
     if full_spec.name == "none":
@@ -91,15 +96,6 @@ def _number_passages(document: Passage, parts: Iterable[tuple[str, str]]) -> lis
         )
         for number, (title, text) in enumerate(parts)
     ]
-
-
-def _recursive_splitter(size: int, overlap: int) -> Splitter:
-    """Return LangChain's recursive splitter, in characters."""
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-    text_splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
-    # A document of blanks alone gives no piece: it stays one empty passage, so that no document is lost.
-    return lambda text: text_splitter.split_text(text) or [""]
 
 
 def _window_splitter(size: int, stride: int, encoding: str) -> Splitter:

@@ -257,7 +257,10 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
     for part in (inverted, getattr(inverted, "pq", None)):
         if part is not None:
             part.cp.niter, part.cp.min_points_per_centroid = 10, 1  # no warnings from inside
-    index.train(_sample(vectors, max(100_000, 48 * inverted.nlist if inverted is not None else 0)))
+    size = max(100_000, 48 * inverted.nlist if inverted is not None else 0)
+    # The sample is spread over the file, and the same in every call.
+    indices = np.arange(count) if count <= size else np.sort(np.random.default_rng(0).choice(count, size, False))
+    index.train(np.ascontiguousarray(vectors[indices], dtype=np.float32))
     for start in range(0, count, ADDED_AT_ONCE):
         end = min(count, start + ADDED_AT_ONCE)
         index.add(np.ascontiguousarray(vectors[start:end], dtype=np.float32))
@@ -268,13 +271,6 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
     with temporary.open("r+b") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def _sample(vectors: StoredVectors, size: int) -> Vectors:
-    """Return a sample of the vectors, spread over the file. It is the same in every call."""
-    count = len(vectors)
-    indices = np.arange(count) if count <= size else np.sort(np.random.default_rng(0).choice(count, size, False))
-    return np.ascontiguousarray(vectors[indices], dtype=np.float32)
 
 
 def read_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissForm) -> QuantisedStore:

@@ -74,19 +74,15 @@ def _bar(facts: ProgressFacts, width: int) -> RenderableType:
     share = facts.done / facts.total if facts.total else 1.0
     # Rounded down: 100 % is shown only if everything is done.
     done = min(99, int(100 * share)) if share < 1 else 100
-    counts = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {_spark(facts.trend)} {left}"
+    highest = max(facts.trend, default=0)  # of the rate over time, as bars: ▁▃▇
+    spark = "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (highest + 1))] for count in facts.trend) if highest else ""
+    counts = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {spark} {left}"
     if width < 2 * len(counts):
         return line(counts)
     grid = Table.grid(padding=(0, 2, 0, 0))
     size = min(width // 2 - 4, 40)
     grid.add_row(ProgressBar(max(facts.total, 1), facts.done, width=size, complete_style="green"), counts)
     return grid
-
-
-def _spark(trend: Sequence[int]) -> str:
-    """Render the rate over time as bars: ``▁▃▇``."""
-    highest = max(trend, default=0)
-    return "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (highest + 1))] for count in trend) if highest else ""
 
 
 def _recent(facts: ProgressFacts, width: int) -> Parts:

@@ -32,7 +32,12 @@ def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation
         runs: runs of the report.
         datasets: canonical names of the datasets.
     """
-    yield _tool(runs)
+    versions = sorted({run.version for run in runs} - {""}) or [__version__]
+    year = time.strftime("%Y", time.gmtime(max(run.created for run in runs)))
+    title = "ragrounds: evaluation of retrieval-augmented generation for medical question answering"
+    version = " and ".join(versions)
+    entry = f"@software{{ragrounds,\n  title = {{{title}}},\n  version = {{{version}}},\n  year = {{{year}}}\n}}"
+    yield Citation(what="this tool", text=f"{title}. Version {version} ({year})", bibtex=entry)
     cited_papers: set[str] = set()
     cards = map(card_of, dict.fromkeys([*(run.benchmark.partition("/")[0] for run in runs), *datasets]))
     benchmarks = ((card.name, card.paper) for card in cards if card is not None)
@@ -40,15 +45,6 @@ def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation
         if paper and paper not in cited_papers:
             cited_papers.add(paper)
             yield Citation(what=subject, text=paper)
-
-
-def _tool(runs: Sequence[Run]) -> Citation:
-    versions = sorted({run.version for run in runs} - {""}) or [__version__]
-    year = time.strftime("%Y", time.gmtime(max(run.created for run in runs)))
-    title = "ragrounds: evaluation of retrieval-augmented generation for medical question answering"
-    version = " and ".join(versions)
-    entry = f"@software{{ragrounds,\n  title = {{{title}}},\n  version = {{{version}}},\n  year = {{{year}}}\n}}"
-    return Citation(what="this tool", text=f"{title}. Version {version} ({year})", bibtex=entry)
 
 
 def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,11 @@ def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     parts = [
         _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
     ]
-    return "".join([*parts, _outcome_section(comparison, scorers)])
+    unplaced = all(table.frontier is None for table, _ in comparison.shown_tables(scorers))
+    if unplaced and all(row.cost_uncached is None for row in comparison.rows):
+        parts.append("<p>No run has a known cost: there is no frontier to draw.</p>")
+    parts += ["<h3>How attempts ended, and what they took</h3>", html_table(outcome_table(comparison, scorers))]
+    return "".join(parts)
 
 
 def figure(picture: Picture | None, width: float = WIDE) -> str:
@@ -94,10 +98,3 @@ def _cost_section(comparison: Comparison, table: ScorerTable, placed: Frontier, 
         yield html_table(costs)
     if left := left_out(placed, names):
         yield f"<p>{text(left)}</p>"
-
-
-def _outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    unplaced = all(table.frontier is None for table, _ in comparison.shown_tables(scorers))
-    unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
-    remark = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
-    return f"{remark}<h3>How attempts ended, and what they took</h3>{html_table(outcome_table(comparison, scorers))}"

@@ -42,7 +42,9 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
 
     def score(overview: RunOverview) -> str:
         """Return the headline figure, with its scorer if there are several."""
-        return _score_text(overview) + (f" {safe(overview.scorer)}" if len(scorers) > 1 and overview.scorer else "")
+        so_far = " so far" if overview.so_far and overview.score is not None else ""
+        scorer = f" {safe(overview.scorer)}" if len(scorers) > 1 and overview.scorer else ""
+        return f"{in_scale(overview.score, overview.unit)}{so_far}{scorer}"
 
     return table_of(
         "runs",
@@ -79,11 +81,6 @@ def _searched_corpora(runs: Sequence[RunOverview]) -> dict[str, str]:
     }
 
 
-def _score_text(overview: RunOverview) -> str:
-    so_far = " so far" if overview.so_far and overview.score is not None else ""
-    return f"{in_scale(overview.score, overview.unit)}{so_far}"
-
-
 def _progress_text(overview: RunOverview) -> str:
     planned = overview.run.count * overview.run.epochs
     return f"{planned:,}" if overview.made == planned else f"{overview.made:,}/{planned:,}"
@@ -108,7 +105,10 @@ def print_run(
     rows = list(_run_facts(run, at_work))
     if comparison is not None:
         rows += _figure_facts(comparison.rows[0])
-        rows += _answering_models(comparison.rows[0])
+        rows += [
+            ("answered by", ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items()))
+            for names in comparison.rows[0].answered_by.values()
+        ]
         rows += [
             (
                 f"score ({table.scorer})",
@@ -183,15 +183,6 @@ def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
         ("full price", f"{lower_bound if row.cost_uncached is not None else ''}{dollars(row.cost_uncached)}"),
         ("time a question", duration(row.seconds)),
     ]
-
-
-def _answering_models(row: RunTotals) -> list[tuple[str, str]]:
-    """Return the models that the replies name."""
-    counted = [
-        ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items())
-        for names in row.answered_by.values()
-    ]
-    return [("answered by", models) for models in counted]
 
 
 def _plain_text(value: object) -> str:

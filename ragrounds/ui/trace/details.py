@@ -48,7 +48,11 @@ def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     if node.step is not None:
         return list(_step(loaded, node))
     if node.kind == "round":
-        return list(_round(loaded, node))
+        blocks = [TextBlock(f"{node.label}  {_spent_words(node)}", "heading")]
+        for child in node.children:
+            row, style = child.folded or child.row, "trouble" if child.troubled else "plain"
+            blocks.append(TextBlock(f"{row.plain}  {_spent_words(child)}", style, 2, elsewhere=True))
+        return [*blocks, *_call_results(loaded, node)]
     return list(_attempt(loaded))
 
 
@@ -216,14 +220,6 @@ def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
     if step.changes:
         yield TextBlock("\nwrote to the state", "heading", more=more)
         yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)
-
-
-def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    yield TextBlock(f"{node.label}  {_spent_words(node)}", "heading")
-    for child in node.children:
-        row, style = child.folded or child.row, "trouble" if child.troubled else "plain"
-        yield TextBlock(f"{row.plain}  {_spent_words(child)}", style, 2, elsewhere=True)
-    yield from _call_results(loaded, node)
 
 
 def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:

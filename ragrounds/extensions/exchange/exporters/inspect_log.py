@@ -116,7 +116,10 @@ class InspectWriter:
         failed = attempt.status in WITHOUT_ANSWER
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
-        attempt_usage = _used_by(trace)
+        attempt_usage: _SpentByModel = defaultdict(Spent)
+        for call in (traced.call for step in trace.steps for traced in step.calls):
+            if call.kind == "model" and not call.error:
+                attempt_usage[call.actor] += call.spent
         for model, spent in attempt_usage.items():
             used[model] += spent
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
@@ -284,15 +287,6 @@ class InspectWriter:
             reasoning_tokens=usage.reasoning,
             total_cost=cost,
         )
-
-
-def _used_by(trace: Trace) -> _SpentByModel:
-    used: _SpentByModel = defaultdict(Spent)
-    for step in trace.steps:
-        for call in (traced.call for traced in step.calls):
-            if call.kind == "model" and not call.error:
-                used[call.actor] += call.spent
-    return used
 
 
 def _time(seconds: float) -> datetime:

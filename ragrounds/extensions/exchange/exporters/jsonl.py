@@ -9,7 +9,7 @@ import msgspec
 from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, every_trace
-from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, Redactor, lines_file
+from ragrounds.extensions.exchange.formats import ExportFormat, NoOptions, Redactor, lines_file
 
 
 def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
@@ -41,14 +41,10 @@ def _flat(trace: Trace) -> dict[str, object]:
     }
 
 
-def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
-    yield lines_file(lambda: json_lines(export.store, export.runs))
-
-
 FORMAT = ExportFormat(
     name="jsonl",
     summary="JSON Lines: an object an attempt with question, gold, scores, steps, requests and replies.",
     writes="file",
     options=NoOptions,
-    parts=_parts,
+    parts=lambda export: iter([lines_file(lambda: json_lines(export.store, export.runs))]),
 )

@@ -92,10 +92,6 @@ class LangSmithOptions(Struct, frozen=True):
     dataset: Annotated[str, Meta(description="The dataset there. [default: one for each set of questions]")] = ""
 
 
-def _check(options: LangSmithOptions, to_file: bool) -> None:
-    check_server(options.endpoint, "LangSmith", "https://api.smith.langchain.com", _KEY)
-
-
 def _send(export: Export[LangSmithOptions]) -> str:
     key, base_url = os.environ.get(_KEY, "").strip(), export.options.endpoint.rstrip("/")
     url = f"{base_url}/api/v1/datasets/upload-experiment"
@@ -114,5 +110,5 @@ FORMAT = ExportFormat(
     writes="nothing",
     options=LangSmithOptions,
     send=_send,
-    check=_check,
+    check=lambda options, to_file: check_server(options.endpoint, "LangSmith", "https://api.smith.langchain.com", _KEY),
 )

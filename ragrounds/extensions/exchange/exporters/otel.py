@@ -33,7 +33,6 @@ from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, no
 from ragrounds.extensions.exchange.formats import (
     Export,
     ExportFormat,
-    ExportPart,
     Progress,
     lines_file,
     optional_module,
@@ -175,10 +174,6 @@ class OtelOptions(Struct, frozen=True):
     ] = []
 
 
-def _parts(export: Export[OtelOptions]) -> Iterator[ExportPart]:
-    yield lines_file(lambda: otlp_json(export.store, export.runs))
-
-
 def _check(options: OtelOptions, to_file: bool) -> None:
     if to_file == bool(options.endpoint):
         raise UserError("Give one of --out FILE and --endpoint URL.")
@@ -216,7 +211,7 @@ FORMAT = ExportFormat(
     writes="file",
     extra="export",
     options=OtelOptions,
-    parts=_parts,
+    parts=lambda export: iter([lines_file(lambda: otlp_json(export.store, export.runs))]),
     send=_send,
     check=_check,
 )

@@ -170,15 +170,10 @@ def _lines(text: IO[str], head: str) -> Iterator[Record]:
             yield BadRow(location, f"longer than {LARGEST_RECORD:,} characters")
             continue
         record = parsed(line, location)
-        if row == 1 and isinstance(record, BadRow) and "deep" not in record.reason and _goes_on(line):
+        if row == 1 and isinstance(record, BadRow) and "deep" not in record.reason and line.rstrip()[-1:] in "{[,":
             yield _whole(line, lines)
             return
         yield record
-
-
-def _goes_on(line: str) -> bool:
-    """Return True if a first line begins an object that continues below, as pretty-printed JSON does."""
-    return line.rstrip()[-1:] in "{[,"
 
 
 def _whole(line: str, lines: Iterator[str]) -> Record:

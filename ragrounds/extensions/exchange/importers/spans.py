@@ -138,14 +138,6 @@ def _seconds(times: tuple[object, object]) -> float | None:
     return (end - start) / 1e9
 
 
-def _step(span: _Span, kind: Literal["model", "search", "tool"]) -> ImportedStep:
-    passages = passages_of(span["passages"])
-    return ImportedStep(kind=kind, name=text_of(span["name"]), asked=_words(span["given"])[:2000], passages=passages,
-                        text="" if passages else _words(span["answer"]), seconds=_seconds(span["times"]),
-                        usage=usage_of(span["input_tokens"], span["output_tokens"])[0],
-                        cost=bounded(span["cost"], 1e6, "cost")[0])  # fmt: skip
-
-
 def _row(trace: _Trace, location: str) -> ImportedRow | BadRow:
     first, steps = trace.first, trace.steps
     if first is None:
@@ -179,7 +171,18 @@ def _reader(spans_of: Callable[[Mapping[str, Any]], Iterator[_Span]]) -> Callabl
                     trace.first = trace.first or span
                 if (kind := _CALLS.get(text_of(span["kind"]).lower())) is not None:
                     span_id = text_of(span["span"]) or str(len(trace.steps))
-                    trace.steps[span_id] = (str(span["times"][0]), parent, _step(span, kind))
+                    passages = passages_of(span["passages"])
+                    step = ImportedStep(
+                        kind=kind,
+                        name=text_of(span["name"]),
+                        asked=_words(span["given"])[:2000],
+                        passages=passages,
+                        text="" if passages else _words(span["answer"]),
+                        seconds=_seconds(span["times"]),
+                        usage=usage_of(span["input_tokens"], span["output_tokens"])[0],
+                        cost=bounded(span["cost"], 1e6, "cost")[0],
+                    )
+                    trace.steps[span_id] = (str(span["times"][0]), parent, step)
         for id, trace in traces.items():
             yield _row(trace, f"trace {id[:16]}")
 

@@ -163,7 +163,7 @@ def _rows(file: ImportFile) -> Rows:
     unread = [column for column in columns if "." not in column and column not in used]
     mapping_text = ", ".join(f"{field} = {column}" for field, column in fields.items())
     file.say(f"{file.path.name}: {mapping_text}" + (f"; not read: {', '.join(unread[:12])}" if unread else "") + ".")
-    doubts = _Doubts(file, fields)
+    signs: Counter[str] = Counter()
     rows = [record if isinstance(record, BadRow) else row_of(record[1], fields, record[0]) for record in first_records]
     first_epoch = min((row.epoch for row in rows if isinstance(row, ImportedRow)), default=0)
     if first_epoch == 1:
@@ -171,52 +171,35 @@ def _rows(file: ImportFile) -> Rows:
     later = (record if isinstance(record, BadRow) else row_of(record[1], fields, record[0]) for record in stream)
     for row in chain(rows, later):
         if isinstance(row, ImportedRow):
-            doubts.add(row)
+            signs.update(["row", *row.dropped, *(["right"] if row.gold and row.answer == row.gold else [])])
             if first_epoch == 1 and not row.epoch:
                 raise UserError(f"{file.path.name}, {row.place}: the epoch is 0, and the first rows count from 1.")
             row = replace(row, epoch=row.epoch - (first_epoch == 1))
         yield row
-    doubts.check()
+    _check_columns(file, fields, signs)
 
 
-class _Doubts:
-    """Signs that a column was taken for another field, in all rows of a file; a field that the user mapped has none.
+def _check_columns(file: ImportFile, fields: Mapping[str, str], signs: Counter[str]) -> None:
+    """Check that no column was taken for another field, by signs that all rows have; fields that the user mapped are
+    right. A figure that was dropped from every row, or right answers that were read as the system's, would be a table
+    without a warning.
 
-    `check` stops the import: a figure that was dropped from every row, or a column of right answers that was read as
-    answers, would be a table without a warning.
+    Raises:
+        UserError: the columns do not hold what their names say; the message has the ``--map`` that helps.
     """
-
-    def __init__(self, file: ImportFile, fields: Mapping[str, str]) -> None:
-        self._file, self._fields = file, fields
-        self._count = self._equal = 0
-        self._dropped: Counter[str] = Counter()
-
-    def add(self, row: ImportedRow) -> None:
-        """Take a row."""
-        self._count += 1
-        self._equal += bool(row.gold) and row.answer == row.gold and "answer" not in self._file.fields
-        self._dropped.update(row.dropped)
-
-    def check(self) -> None:
-        """Stop if every row has the same sign.
-
-        Raises:
-            UserError: the columns do not hold what their names say; the message has the ``--map`` that helps.
-        """
-        name, n = self._file.path.name, self._count
-        if n >= _MANY and self._equal == n:
+    n, answer = signs["row"], fields["answer"]
+    if n >= _MANY and signs["right"] == n and "answer" not in file.fields:
+        raise UserError(
+            f"{file.path.name}: the answers ({answer}) of all {n:,} rows are the right answers ({fields['gold']}). Say "
+            f"which column holds the system's: --map answer=COLUMN; --map answer={answer} if it is this."
+        )
+    for figure, maps in _MAPS.items():
+        if n >= _SEVERAL and signs[figure] == n and figure not in file.fields:
+            column = fields.get(figure) or fields.get("tokens", figure)
             raise UserError(
-                f"{name}: the answers ({self._fields['answer']}) of all {n:,} rows are the right answers "
-                f"({self._fields['gold']}). Say which column holds the system's: --map answer=COLUMN; "
-                f"--map answer={self._fields['answer']} if it is this."
+                f"{file.path.name}: {column} cannot be read as {figure.replace('_', ' ')} in any of {n:,} rows. Say "
+                f"{maps.format(column=column)}, or --map {figure}= to leave it out."
             )
-        for figure, maps in _MAPS.items():
-            column = next((self._fields[field] for field in (figure, "tokens") if field in self._fields), figure)
-            if n >= _SEVERAL and self._dropped[figure] == n and figure not in self._file.fields:
-                raise UserError(
-                    f"{name}: {column} cannot be read as {figure.replace('_', ' ')} in any of {n:,} rows. Say "
-                    f"{maps.format(column=column)}, or --map {figure}= to leave it out."
-                )
 
 
 def row_of(record: Mapping[str, Any], fields: Mapping[str, str], location: str) -> ImportedRow | BadRow:
