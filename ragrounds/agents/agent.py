@@ -90,15 +90,16 @@ def names() -> list[str]:
     )
 
 
-def _lacks(added: object) -> str:
-    return (
+AGENTS: ExtensionPoint[object] = ExtensionPoint(
+    hooks.AGENT,
+    object,
+    lambda added: (
         ""
         if callable(added) or isinstance(added, Card)
         else f"it is {type(added).__name__}, expected {hooks.AGENT.expected}."
-    )
-
-
-AGENTS: ExtensionPoint[object] = ExtensionPoint(hooks.AGENT, object, _lacks, lambda: dict.fromkeys(names()))
+    ),
+    lambda: dict.fromkeys(names()),
+)
 """Agents that ship, and those that installed packages add."""
 
 

@@ -187,12 +187,12 @@ def read_quantities(text: str, mark: str = "") -> list[Quantity]:
         if run.start() < done:
             continue
         for quantity in _numbers(text, run.start(), run[0], mark):
-            if quantity.start >= done and (whole := _with_unit(text, quantity, mark)) is not None:
+            if quantity.start >= done and (whole := _with_unit(text, quantity)) is not None:
                 quantities.append(whole)
                 done = whole.end
     for run in _VULGAR.finditer(text):
         single = Quantity(run.start(), run.end(), _vulgar(run[0]))
-        if (whole := _with_unit(text, single, mark)) is not None:
+        if (whole := _with_unit(text, single)) is not None:
             quantities.append(whole)
     return _joined(text, sorted(quantities))
 
@@ -304,7 +304,7 @@ def _is_grouped(digits: str, separator: str) -> bool:
     return bool(re.fullmatch(rf"[1-9]\d{{0,2}}(?:\{separator}\d{{3}})+|[1-9]\d?(?:,\d\d)+,\d{{3}}", digits))
 
 
-def _with_unit(text: str, quantity: Quantity, mark: str) -> Quantity | None:
+def _with_unit(text: str, quantity: Quantity) -> Quantity | None:
     """Return a number with its exponent, unit, sign and comparison; ``None`` if it is the beginning of a word (5th)."""
     value, end = quantity.value, quantity.end
     if isinstance(value, Decimal):

@@ -102,6 +102,8 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         StopRun: the server cannot be reached, refuses the key or does not know the model.
         UserError: the model's spec is wrong.
     """
+    from ragrounds.models.server_facts import ask_servers
+
     spec = parse(text) if isinstance(text, str) else text
     model = open_model(spec.having(max_tokens=24))
     try:
@@ -115,6 +117,8 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         way, reason = await _continuation(spec)
     finally:
         await model.close()
+    options = read_options(spec)
+    is_server = options.provider in ("openai", VLLM) and options.serving.urls
     return ServerCapabilities(
         spec=str(spec),
         continues=way,
@@ -127,7 +131,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
-        server_facts=await _reported_facts(spec),
+        server_facts=await ask_servers(options) if is_server else {},
     )
 
 
@@ -139,13 +143,6 @@ def _stopped(reply: Reply) -> bool | None:
     if stop or reply.stopped_at == _STOP:
         return True
     return True if "six" in counted else None
-
-
-async def _reported_facts(spec: Spec) -> Mapping[str, str]:
-    from ragrounds.models.server_facts import ask_servers
-
-    options = read_options(spec)
-    return await ask_servers(options) if options.provider in ("openai", VLLM) and options.serving.urls else {}
 
 
 async def _continuation(spec: Spec) -> tuple[Continuation, str]:

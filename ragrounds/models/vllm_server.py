@@ -102,7 +102,8 @@ class VllmServer:
         self._closing = threading.Event()
         self._running: subprocess.Popen[bytes] | None = None
         self._listeners: list[Callable[[], None]] = []
-        self._log = home / "logs" / f"vllm-{_plain(command.model)}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        model = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in command.model)[-60:]
+        self._log = home / "logs" / f"vllm-{model}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
         self._port = 0
         self._ready = False
 
@@ -246,10 +247,6 @@ def _exit_words(code: int | None) -> str:
     if code is None:
         return "by itself"
     return f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
-
-
-def _plain(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)[-60:]
 
 
 def arguments_of(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:

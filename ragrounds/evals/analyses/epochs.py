@@ -57,14 +57,6 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
     )
 
 
-def _table(records: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
-    return AnalysisTable(
-        title=_TITLE,
-        columns=("agent", "epochs", f"mean {figure_word(options.scorer)} ({options.scorer})", "sd"),
-        rows=tuple((record.name, len(record.values), record.mean, record.sd) for record in records),
-    )
-
-
 def _picture(records: tuple[Epochs, ...], options: AnalysisOptions) -> Picture:
     marks = tuple(
         Mark(
@@ -84,6 +76,10 @@ EPOCHS = Analysis(
     summary="mean and sd over epochs (MRAG)",
     needs="scores of runs of several epochs, or of equal runs",
     measure=lambda store, runs, options: over_epochs(scored_runs(store, runs, options.scorer)),
-    table=_table,
+    table=lambda records, options: AnalysisTable(
+        title=_TITLE,
+        columns=("agent", "epochs", f"mean {figure_word(options.scorer)} ({options.scorer})", "sd"),
+        rows=tuple((record.name, len(record.values), record.mean, record.sd) for record in records),
+    ),
     picture=_picture,
 )

@@ -16,8 +16,6 @@ class Dialect(Protocol):
 
     changes: str
     """Statement that reads a number which grows when another connection has written attempts or scores."""
-    binary: str
-    """Collation that orders texts by their code points."""
 
     def insert(self, table: sa.Table) -> Any:
         """Return an INSERT statement of this kind, which supports ON CONFLICT."""

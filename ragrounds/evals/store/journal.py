@@ -255,7 +255,9 @@ class StoreJournal:
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.location)
         self.collect()
-        self._interrupted_payers = self._recalled_payers()
+        with store.engine.connect() as connection:
+            payers = connection.execute(sa.select(schema.recalls.c.payer).distinct()).scalars()
+            self._interrupted_payers = {bytes(payer) for payer in payers}
         """Payers whose work may have been interrupted under `fresh`."""
         self.calls_made = 0
         """Number of model calls that were made."""
@@ -447,11 +449,6 @@ class StoreJournal:
         response = msgspec.msgpack.decode(arrived.response, type=kind)
         await self.store.writer.write(lambda: _rows(entry, response, arrived.at, arrived.seconds, arrived.payer))
         return response
-
-    def _recalled_payers(self) -> set[bytes]:
-        with self.store.engine.connect() as connection:
-            rows = connection.execute(sa.select(schema.recalls.c.payer).distinct())
-            return {bytes(row.payer) for row in rows}
 
     def _recall(self, entry: Entry, kind: type[T]) -> T | None:
         """Return the response under `fresh` for the same payer, whose work was interrupted."""

@@ -66,7 +66,6 @@ class Sqlite:
     """Dialect of stores in files."""
 
     changes = "PRAGMA data_version"
-    binary = "BINARY"
 
     def insert(self, table: sa.Table) -> Any:
         return sqlite.insert(table)

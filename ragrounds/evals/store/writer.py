@@ -167,7 +167,12 @@ class Writer:
         for request in batch:
             request.was_recorded = was_recorded
             request.error = self._broken or request.error
-        _report(batch)
+        waiting: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+        for request in batch:
+            waiting.setdefault(request.loop, []).append(request)
+        for loop, requests in waiting.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, requests)
         return ended
 
     def _write(self, rows: Grouped) -> bool:
@@ -248,15 +253,6 @@ class _StoredTexts:
         """Remember the texts that were missing: they are committed."""
         self._there.update(self._uncommitted)
         self._uncommitted = []
-
-
-def _report(batch: list[_Request]) -> None:
-    waiting: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
-    for item in batch:
-        waiting.setdefault(item.loop, []).append(item)
-    for loop, mine in waiting.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle, mine)
 
 
 def _settle(items: list[_Request]) -> None:

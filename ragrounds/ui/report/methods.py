@@ -62,20 +62,18 @@ def _agent_words(run: Run, row: RunTotals, name: str) -> str:
     if run.origin == "imported":
         origin = ", ".join(f"{name} {identity[name]}" for name in ("setting", "model") if identity.get(name))
         return f"{agent}: answers made elsewhere and imported ({origin or 'as given'}); run {run.id}."
+    # The models that were really called, as far as this is recorded.
+    recorded = {text.partition("[")[0] for text in row.answered_by}
     models = "; ".join(
-        f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in _called_models(row).items()
+        f"{'' if role == 'model' else f'{role}: '}{model}"
+        for role, model in row.models.items()
+        if not recorded or model.partition("[")[0] in recorded
     )
     parts = [f"graph {identity['graph']}" if identity.get("graph") else "", f"model {models}" if models else ""]
     if identity.get("retriever"):
         parts.append(f"retriever {identity['retriever']} over {identity.get('corpus')}")
     details = ", ".join(part for part in parts if part)
     return f"{agent}: {details or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
-
-
-def _called_models(row: RunTotals) -> dict[str, str]:
-    """Return role → model of the models that were really called, as far as this is recorded."""
-    recorded = {text.partition("[")[0] for text in row.answered_by}
-    return {role: model for role, model in row.models.items() if not recorded or model.partition("[")[0] in recorded}
 
 
 def _judge_words(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:

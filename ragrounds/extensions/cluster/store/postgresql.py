@@ -40,7 +40,6 @@ class Postgresql:
         "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
         "WHERE relname IN ('attempts', 'scores')"
     )  # as the server's statistics have them, a few seconds late
-    binary = "C"
 
     def insert(self, table: sa.Table) -> Any:
         return postgresql.insert(table)

@@ -79,12 +79,14 @@ def _packed(file: ImportFile) -> Rows:
 
 def _member(log: zipfile.ZipFile, raw: IO[bytes], info: zipfile.ZipInfo, location: str) -> Record:
     """Read a member of the archive as JSON."""
+    import zstandard
+
     if info.file_size > LARGEST_RECORD:
         return BadRow(location, f"it unpacks to {info.file_size:,} bytes, and at most {LARGEST_RECORD:,} are taken")
     try:
         with _zstd(raw, info) if info.compress_type == _ZSTD else log.open(info) as member:
             content = member.read(LARGEST_RECORD + 1)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, _zstd_error()) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, zstandard.ZstdError) as error:
         return BadRow(location, f"it cannot be unpacked ({error})"[:200])
     if len(content) > LARGEST_RECORD:
         return BadRow(location, f"it unpacks to more than {LARGEST_RECORD:,} bytes")
@@ -100,12 +102,6 @@ def _zstd(raw: IO[bytes], info: zipfile.ZipInfo) -> Any:
     raw.seek(info.header_offset + 30 + name + extra)
     packed = raw.read(min(info.compress_size, LARGEST_RECORD))
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed)
-
-
-def _zstd_error() -> type[Exception]:
-    import zstandard
-
-    return zstandard.ZstdError
 
 
 def _header(log: Mapping[str, Any]) -> dict[str, str]:
