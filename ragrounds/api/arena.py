@@ -36,6 +36,7 @@ from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_axes, renamed
+from ragrounds.evals.arena.online_elo import BRADLEY_TERRY, parse_rating
 from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, PlayOptions, estimate_play
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.arena.schedules import open_schedule
@@ -56,6 +57,9 @@ AnswerPart = Literal["whole", "final"]
 
 
 _RULES = "The rules of an arena"
+Rating = Annotated[
+    str, Arg("bradley-terry; elo[k=40] adds online Elo: its mean and spread over random orders of the matches.")
+]
 
 
 class ArenaArguments(ServedExecution, frozen=True):
@@ -86,6 +90,7 @@ class ArenaArguments(ServedExecution, frozen=True):
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
     resamples: arguments.Resamples = 1000
+    rating: Rating = BRADLEY_TERRY
     names: Annotated[
         Mapping[str, str],
         Arg("What a run is called in tables, and no part of the arena: its id or agent's text → a name.", option="-"),
@@ -143,11 +148,14 @@ def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:
     system = dict(zip(report.names, report.arena.names, strict=True))
     if axis.ratings is None:
         for name in report.names:
-            yield (report.id, axis.axis, system[name], *(None,) * 5, axis.matches, axis.withheld or None, name)
+            why = axis.withheld or None
+            yield (report.id, axis.axis, system[name], *(None,) * 5, axis.matches, why, name, None, None)
         return
     for row in axis.ratings.rows:
         figures = (row.rank, row.worst, row.rating, row.low, row.high)
-        yield (report.id, axis.axis, system[row.system], *figures, axis.matches, None, row.system)
+        elo = axis.elo.by_system[row.system] if axis.elo else None
+        online = (elo.rating, elo.sd) if elo else (None, None)
+        yield (report.id, axis.axis, system[row.system], *figures, axis.matches, None, row.system, *online)
 
 
 def _match_rows(arenas: ArenaStore, arena: Arena) -> Iterator[Row]:
@@ -176,6 +184,7 @@ def arena(arguments: ArenaArguments) -> PlayedArena:
         Interrupted: Ctrl-C; finished judgements are stored.
     """
     settings, failure_limit = arguments.used_settings, arguments.failure_limit
+    parse_rating(arguments.rating)  # a wrong name fails before any judge is asked
     with open_selected_runs(arguments.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(store, arguments, [run.id for run in runs], settings, arguments.journal)
         names = names_of(store, runs, arguments.names)
@@ -208,7 +217,9 @@ def arena(arguments: ArenaArguments) -> PlayedArena:
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(arenas, arena, lineup, replicates=arguments.resamples, names=names)
+        report = arena_report(
+            arenas, arena, lineup, replicates=arguments.resamples, names=names, rating=arguments.rating
+        )
     return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.calls_made, reused=recorded.reused)
 
 
@@ -370,6 +381,7 @@ def show_arena(
     reference: str = "",
     *,
     resamples: int = 1000,
+    rating: str = BRADLEY_TERRY,
     names: Mapping[str, str] = MappingProxyType({}),
     settings: Settings | None = None,
 ) -> ArenaStand:
@@ -378,16 +390,19 @@ def show_arena(
     Args:
         reference: the arena's id or the beginning of it; if empty, the newest.
         resamples: number of bootstrap resamples.
+        rating: ``elo[k=40]`` adds online Elo, its mean and spread over random orders of the matches.
         names: as for :func:`arena`.
         settings: by default the user's.
 
     Raises:
-        UserError: as :func:`stored_arena`.
+        UserError: there is no such rating, or as :func:`stored_arena`.
     """
     used_settings = settings or user_settings()
     with stored_arena(reference, used_settings) as stored:
         names_by_run = names_of(stored.store, stored.runs, names)
-        report = arena_report(stored.arena_store, stored.arena, stored.lineup, replicates=resamples, names=names_by_run)
+        report = arena_report(
+            stored.arena_store, stored.arena, stored.lineup, replicates=resamples, names=names_by_run, rating=rating
+        )
         return ArenaStand(report=report, settings=used_settings)
 
 

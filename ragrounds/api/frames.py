@@ -304,6 +304,8 @@ RATINGS = Frame(
         _whole("matches", "Matches of all systems on this axis."),
         _text_column("withheld", "Why there are no ratings; null: there are."),
         _text_column("name", "What the system is called in tables: its own name, else as `system`."),
+        _real_column("elo", "Online Elo, the mean over random orders; null: not requested.", "Elo points"),
+        _real_column("elo_sd", "Its standard deviation over the orders.", "Elo points"),
     ),
 )
 MATCHES = Frame(

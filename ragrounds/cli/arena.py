@@ -30,6 +30,7 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
+from ragrounds.evals.arena.online_elo import BRADLEY_TERRY
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
@@ -130,12 +131,15 @@ def show_command(
     plot: PlotOptions,
     name: ArenaName = "",
     resamples: options.Resamples = 1000,
+    rating: Annotated[str, typer.Option(help="bradley-terry; elo[k=40] adds online Elo, over random orders.")] = (
+        BRADLEY_TERRY
+    ),
     names: options.Names = None,
     full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show an arena: ratings, judges, costs. No model is asked. --picture is an axis, by its name."""
-    stand = show_arena(name, resamples=resamples, names=parse_names(names or ()))
+    stand = show_arena(name, resamples=resamples, rating=rating, names=parse_names(names or ()))
     _print_stand(stand, as_json, full)
     draw_picture(stand, plot)
 

@@ -8,8 +8,7 @@ when every system can be reached from every other by a chain of "took a point fr
 never loses, two groups that never met), every system gets one tie with an imaginary average system, which keeps all
 strengths finite. :attr:`BradleyTerryFit.exists` is then False.
 
-There is no online Elo, as MRAG-Bench plays it: it depends on the order of the matches, which is arbitrary, and at its
-40 points a match order alone moves a rating by about ±50.
+Online Elo, as MRAG-Bench rates, is another option (:mod:`ragrounds.evals.arena.online_elo`).
 
 If matches without a verdict could overturn a ranking, no ranking is shown: :func:`check_ranking` finds the pairs.
 """

@@ -24,6 +24,7 @@ from ragrounds.evals.arena.diagnostics import (
 )
 from ragrounds.evals.arena.lineup import Lineup, renamed
 from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
+from ragrounds.evals.arena.online_elo import BRADLEY_TERRY, EloRatings, EloSettings, parse_rating, rate_online
 from ragrounds.evals.arena.ratings import (
     RankingCheck,
     Ratings,
@@ -60,6 +61,8 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
     """Each judge's own ranking, and the human one if there are votes."""
     agreement: tuple[JudgeAgreement, ...]
+    elo: EloRatings | None = None
+    """Online Elo, if it was requested and ratings are shown."""
 
 
 class ArenaReport(Struct, frozen=True, kw_only=True):
@@ -92,6 +95,7 @@ def arena_report(
     *,
     replicates: int = 1000,
     names: Mapping[str, str] = MappingProxyType({}),
+    rating: str = BRADLEY_TERRY,
 ) -> ArenaReport:
     """Compile the report of an arena from the store.
 
@@ -101,12 +105,17 @@ def arena_report(
         lineup: the answers that it was played on.
         replicates: bootstrap samples of the ratings.
         names: run id → displayed name of the system.
+        rating: ``elo[k=40]`` adds online Elo.
+
+    Raises:
+        UserError: there is no such rating.
     """
+    elo = parse_rating(rating)
     number = arenas.add(arena)
     played, arena = arena, renamed(arena, names)
     judgements = arenas.judgements(number)
     stored = _StoredArena(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
-    axes = tuple(_axis(stored, axis, replicates) for axis in range(len(arena.axes)))
+    axes = tuple(_axis(stored, axis, replicates, elo) for axis in range(len(arena.axes)))
     planted = tuple(
         (system, sum(tampers(list(answers.values()), [axis.name for axis in arena.axes])))
         for system, answers in zip(arena.names, lineup.answers, strict=True)
@@ -156,7 +165,7 @@ def _pairs_decided(judgements: Sequence[ArenaJudgement], how: str) -> int:
     return len({(judgement.question_id, *sorted((judgement.first, judgement.second))) for judgement in decided})
 
 
-def _axis(stored: _StoredArena, axis: int, replicates: int) -> AxisReport:
+def _axis(stored: _StoredArena, axis: int, replicates: int, elo: EloSettings | None) -> AxisReport:
     arena, played = stored.arena, stored.played
     name = arena.axes[axis].name
     clusters = {question.id: question.cluster for question in stored.lineup.questions}
@@ -182,6 +191,7 @@ def _axis(stored: _StoredArena, axis: int, replicates: int) -> AxisReport:
         agreement=judge_agreements(
             _outcomes_by_judge(stored, axis), [judge.judge for judge in judges if judge.uninformed]
         ),
+        elo=rate_online(matches, elo, arena.seed) if elo and is_shown else None,
     )
 
 

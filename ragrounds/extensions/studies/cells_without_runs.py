@@ -253,15 +253,18 @@ def figure_kind(cell: StudyCell) -> FigureKind:
 
 def rate(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
     """Rate the rows' runs against each other on each axis, once all of them are there."""
-    names, left = {run: row for row, run in call.players.items()}, call.budget.left()
+    names = {run: row for row, run in call.players.items()}
+    # The server that was given for all models judges too, unless the study names one for its judge.
+    server: Arguments = {key: cells[0].settings[key] for key in ("base_url", "alias") if key in cells[0].settings}
+    axis_names = list(dict.fromkeys(str(cell.settings["axis"]) for cell in cells))
+    rules: Arguments = {"axes": axis_names, **server, **call.study.arena}
     try:
         played = arena(
             list(names),
-            **{"axes": list(dict.fromkeys(str(cell.settings["axis"]) for cell in cells)), **call.study.arena},
+            **rules,
+            **call.budget.left(),
             names=names,
             journal=call.how["journal"],
-            max_cost=left["max_cost"],
-            max_time=left["max_time"],
             progress=False,
             settings=call.settings,
         )
@@ -281,6 +284,11 @@ def rate(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
             reason = (axis and axis.withheld) or "it has no matches"
             yield cell, CellResult(state="failed", why=f"no rating: {reason}", runs=runs)
             continue
-        figure = CellFigure(value=rated.rating, low=rated.low, high=rated.high, unit="points", measure=axis.axis)
+        elo = axis.elo and axis.elo.by_system[rated.system]
+        figure = (
+            CellFigure(value=elo.rating, order_sd=elo.sd, unit="points", measure=axis.axis)
+            if elo
+            else CellFigure(value=rated.rating, low=rated.low, high=rated.high, unit="points", measure=axis.axis)
+        )
         call.state.cells[cell.key] = KeptCell(runs=runs, figure=figure)
         yield cell, CellResult(state="done", figure=figure, runs=runs)

@@ -138,6 +138,8 @@ class CellFigure(Struct, frozen=True, kw_only=True):
     """Value of each epoch separately."""
     sample: Sample | None = None
     """Per-question values; ``None`` if the figure is not made of questions (a rating)."""
+    order_sd: float | None = None
+    """Standard deviation of an online rating over random orders of the matches."""
 
     @property
     def sd(self) -> float | None:

@@ -235,7 +235,7 @@ class _Cells:
         figure = result.figure or CellFigure(value=None, measure="")
         scale = 100.0 if figure.unit == "percent" else 1.0
         value = _times(figure.value, scale)
-        spreads = {"binomial": figure.error, "epochs": figure.sd}
+        spreads = {"binomial": figure.error, "epochs": figure.sd, "orders": figure.order_sd}
         baseline_difference = self._difference(row, column)
         return TableCell(
             row=row.name,

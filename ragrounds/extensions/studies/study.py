@@ -47,7 +47,7 @@ Settings: TypeAlias = dict[str, Setting]
 Raw: TypeAlias = Mapping[str, Any]
 """A table of TOML."""
 CellKind = Literal["run", "retrieve", "arena"]
-Spread = Literal["binomial", "epochs", "none"]
+Spread = Literal["binomial", "epochs", "orders", "none"]
 
 COMMON = ("benchmark", "limit", "per_dataset", "seed", "where")
 OF_KIND: dict[CellKind, tuple[str, ...]] = {
@@ -173,7 +173,8 @@ class _StudyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     digits: int = 2
     """Number of decimals of the figures."""
     spread: Spread = "none"
-    """Meaning of the number after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, or none."""
+    """Meaning of the number after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, an online rating's
+    over random orders of the matches, or none."""
     baseline: str = ""
     """Row that every other row is compared with."""
     picture: Literal["", "lines", "bars"] = ""

@@ -96,6 +96,13 @@ _CSV = (
 )  # fmt: skip
 
 
+_SPREAD_NOTES = {
+    "binomial": "± is sqrt(p(1-p)/n)",
+    "epochs": "± is the sd over epochs",
+    "orders": "Elo: mean ± sd over random orders of the same matches",
+}
+
+
 def study_tables(table: StudyTable) -> list[TextTable]:
     """Return the tables of a study.
 
@@ -128,7 +135,7 @@ def _main(table: StudyTable) -> TextTable:
             if any(cell.deviation is not None for cell in row.cells):
                 rows.append(("  deviation", *(_format_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
-    spread_note = {"binomial": "± is sqrt(p(1-p)/n)", "epochs": "± is the sd over epochs"}.get(table.spread, "")
+    spread_note = _SPREAD_NOTES.get(table.spread, "")
     title = " · ".join(filter(None, [safe(table.title), safe(table.source), spread_note]))
     return TextTable(key=f"study-{table.study.lower()}", title=title, columns=columns, rows=tuple(rows))
 

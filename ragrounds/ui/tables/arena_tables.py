@@ -78,13 +78,15 @@ def _heading(report: ArenaReport) -> str:
 def _ratings_by_axis(report: ArenaReport) -> TextTable:
     def column(axis: AxisReport) -> Column:
         rows = axis.ratings.rows if axis.ratings and not axis.withheld else ()
-        rated = {row.system: f"{_rounded(row.rating)} ({_rank_text(row)})" for row in rows}
+        rated = {row.system: f"{_elo(axis, row) or _rounded(row.rating)} ({_rank_text(row)})" for row in rows}
         return Column(axis.axis, lambda name: rated.get(name, UNKNOWN))
 
     first = report.axes[0].ratings
     systems = [row.system for row in first.rows] if first else report.names
     name_column = words("system", lambda name: one_line(name, 30), unfolded=True)
-    about = {"title": "ratings (ranks) on each axis", "about": "Bradley-Terry on Elo's scale, mean 1000"}
+    elo = next((axis.elo for axis in report.axes if axis.elo), None)
+    meaning = f"{elo.about}; ranks by Bradley-Terry" if elo else "Bradley-Terry on Elo's scale, mean 1000"
+    about = {"title": "ratings (ranks) on each axis", "about": meaning}
     return table_of("axes", systems, (name_column, *map(column, report.axes)), **about)
 
 
@@ -110,13 +112,13 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
         if axis.withheld or axis.ratings is None or not axis.ratings.rows:
             yield f"{axis.axis}: {axis.withheld or 'no ratings.'}"
             continue
-        rows = axis.ratings.rows
+        rows, word = axis.ratings.rows, "Bradley-Terry rating" if axis.elo else "rating"
         first = [row for row in rows if row.rank == 1]
         if len(first) == 1:
             rivals = all_others(len(rows) - 1)
-            yield f"{axis.axis}: {first[0].system} is significantly better than {rivals} (rating {_rating(first[0])})."
+            yield f"{axis.axis}: {first[0].system} is significantly better than {rivals} ({word} {_rating(first[0])})."
         elif len(first) == len(rows):
-            highest = f"{rows[0].system} (rating {_rating(rows[0])})"
+            highest = f"{rows[0].system} ({word} {_rating(rows[0])})"
             yield f"{axis.axis}: no system is significantly better than another; highest is {highest}."
         else:
             names = listed([row.system for row in first])
@@ -125,6 +127,12 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
 
 def _rank_text(row: RatedSystem) -> str:
     return f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
+
+
+def _elo(axis: AxisReport, row: RatedSystem) -> str:
+    """Return a system's online Elo with its spread; empty if it was not requested."""
+    rated = axis.elo and axis.elo.by_system[row.system]
+    return f"{rated.rating:.0f} ± {rated.sd:.0f}" if rated else ""
 
 
 def _rating(row: RatedSystem) -> str:
@@ -173,10 +181,12 @@ def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
             words("system", text=one_line),
             Column("rating", text=_rounded),
             Column(f"{report.arena.confidence:.0%}", lambda row: f"{_rounded(row.low)} to {_rounded(row.high)}"),
+            Column(f"elo K {axis.elo.k:g}", lambda row: _elo(axis, row)) if axis.elo else None,
             Column("style held equal", styled) if controlled else None,
         ),
         title=axis_title(axis),
-        about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions",
+        about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions"
+        + (f"; {axis.elo.about}" if axis.elo else ""),
     )
 
 

@@ -17,7 +17,7 @@ from ragrounds.api.people import write_label_sheet
 from ragrounds.api.workspace import chosen_settings
 from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.extensions.studies.functions import show_study
-from ragrounds.extensions.studies.tables import published_lines
+from ragrounds.extensions.studies.tables import published_lines, study_tables
 
 WORDS = ("scurvy", "vitamin", "lemons", "sailors", "goitre", "iodine", "salt", "beriberi", "rice", "thiamine")
 RETRIEVAL = """
@@ -226,6 +226,15 @@ def test_a_cell_with_people_s_labels_shows_how_often_the_judge_agrees(here: Path
     made, values = filled(text, here, server)
     assert values["without", "equivalent"] == pytest.approx(100 * 3 / 4)
     assert [(cell.measure, cell.n) for cell in made.table.cells] == [("agreement", 4)]
+
+
+def test_the_server_of_a_study_judges_its_arena_and_a_rating_can_be_elo(here: Path, server: str) -> None:
+    rules = ARENA.replace('base_url = "URL"\nalias = "here"\n', 'rating = "elo[k=40]"\n')
+    text = LONG.partition("[[columns]]")[0].replace("[settings]", f'spread = "orders"\n{rules}[settings]')
+    made, values = filled(text + AXIS, here, server)
+    assert sum(values.values()) == pytest.approx(2000)
+    assert all(cell.spread is not None and cell.low is None for cell in made.table.cells)
+    assert "random orders" in study_tables(made.table)[0].title
 
 
 def test_an_arena_rates_the_rows(here: Path, server: str) -> None:
