@@ -6,6 +6,9 @@ elsewhere. Else *ambiguous*: both. What is used is refined: passages are cut to 
 strips are graded in the same way, and the best are read in their old order: `strips` of what was found first,
 `further_strips` of what was found elsewhere.
 
+The authors' shipped script keeps whole passages, three of what was found first, by score: ``sentences=0,strips=3``,
+``strip_order=score``. Strips of fewer than `shortest_strip` words (theirs: 4) are not graded and get -1.
+
 Elsewhere is the last tool of two or more that search, ``crag[tools=[corpus,pubmed]]``, and the first one is searched
 before it; the paper's is the web. An agent without them searches its own corpus again. The numbers are those of the
 authors' code (HuskyInSalt/CRAG: ten passages, thresholds 0.592 and -0.995 for PopQA, strips of three sentences, six and
@@ -32,7 +35,7 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.documents import fitted, render_documents
 from ragrounds.graphs.model_text import without_thought, written_query
 from ragrounds.graphs.shapes import answered, branch, number, read_object, sentences
-from ragrounds.graphs.state import Graph, Runtime, int_parameter
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, "crag/grade", "crag/rewrite")
@@ -131,18 +134,26 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
 
 
 async def _best_strips(context: Context, ids: Sequence[str], parameter: str, default: int) -> list[Strip]:
-    """Return the best strips of some passages, in their old order. `parameter` names the number of strips."""
+    """Return the best strips of some passages, in their old order or by score. `parameter` names their number."""
     strips: list[Strip] = [
         {"passage": id, "number": index} for id in ids for index in range(len(_strip_texts(context, id)))
     ]
-    scores = await graded(context, [_strip_passage(context, strip) for strip in strips])
+    by_score = choice(context, "strip_order", ("reading", "score")) == "score"
+    shortest, scores = int_parameter(context, "shortest_strip", 0, 0), [-1.0] * len(strips)
+    texts = [_strip_passage(context, strip) for strip in strips]
+    long_enough = [index for index, text in enumerate(texts) if len(text.text.split()) >= shortest]
+    for index, score in zip(long_enough, await graded(context, [texts[index] for index in long_enough]), strict=True):
+        scores[index] = score
     best = sorted(range(len(strips)), key=lambda index: -scores[index])[: int_parameter(context, parameter, default)]
-    return [strips[index] for index in sorted(best)]
+    return [strips[index] for index in (best if by_score else sorted(best))]
 
 
 def _strip_texts(context: Context, id: str) -> list[str]:
-    """Cut a passage's text to strips of `sentences` sentences."""
-    size, parts = int_parameter(context, "sentences", 3), sentences(context.passage(id).text)
+    """Cut a passage's text to strips of `sentences` sentences; 0: the whole text is one."""
+    text = context.passage(id).text
+    size, parts = int_parameter(context, "sentences", 3, 0), sentences(text)
+    if not size:
+        return [text]
     return [" ".join(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 

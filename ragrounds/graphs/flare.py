@@ -4,7 +4,9 @@ The question is searched for (`first_search`). Then the model, given what the la
 writes on for `lookahead` tokens, of which the next sentence counts. Where a token's probability is below `theta`, that
 sentence is not kept: it is made a query, the results are read, and the sentence is written again and kept. Queries
 (`queries`) are ``mask``: the sentence without its tokens below `beta`; ``questions``: one question for each span of
-them; ``sentence``: the whole. Several lists join rank by rank. The answer ends where the model ends, or after `steps`.
+them; ``sentence``: the whole. Several lists join rank by rank. A sentence whose tokens are all below `beta` leaves an
+empty masked query: as in the authors' program it is kept without a search, with the note `empty_query`. The answer
+ends where the model ends, or after `steps`.
 
 ``form=instruct`` is the paper's other form, in which the model asks by itself, ``[Search(query)]``; it follows by
 itself, with the note `no_logprobs`, where a server gives no probabilities or refuses to. The numbers are those of the
@@ -159,6 +161,8 @@ async def _queries(context: Context, tokens: Sequence[TokenLogprob], before: Seq
             token.token if probability >= beta else " "
             for token, probability in zip(tokens, probabilities, strict=True)
         )
+        if not masked.strip():
+            context.note("empty_query", f"every token is below beta; kept without a search: {sentence[:200]}")
         return [masked] if masked.strip() else []
     spans: list[list[int]] = []
     for index in (index for index, probability in enumerate(probabilities) if probability < beta):

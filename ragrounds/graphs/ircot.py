@@ -8,7 +8,8 @@ authors' code (StonyBrookNLP/ircot: ircot_qa_codex_hotpotqa.jsonnet, ircot.py): 
 sentences.
 
 ``queries=published`` searches as their program does: for the last sentence that states a fact (none that begins with
-"so", "thus", "therefore" … or holds a sum), without question words.
+"so", "thus", "therefore" … or holds a sum), without question words. `paragraph_words` cuts every passage to its first
+words before a prompt shows it (theirs: 350; 0: whole passages).
 
 Sees the options: `answer`. Differs: the model is asked in words for one sentence, where the authors show it worked
 examples of the same data set; passages that are nearly alike, and those of more than 600 words, are kept, where theirs
@@ -21,8 +22,10 @@ import operator
 import re
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from ragrounds.base.contracts import Context
-from ragrounds.base.records import Message, Query
+from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import render_documents_for
@@ -81,7 +84,7 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
             "ircot/reason", stem.language, question=stem.text, documents=documents, reasoning=so_far
         )
 
-    documents = render_documents_for(context, [context.passage(id) for id in state.get("passages", [])], prompt)
+    documents = render_documents_for(context, visible_passages(state, context), prompt)
     reply = await asked_within(context, prompt(documents), len(before) + 1)
     sentence = next(iter(sentences(without_thought(reply.text))), "") if reply else ""
     if reply and not sentence:
@@ -93,4 +96,12 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     """Ask the reader for the answer, with the passages that were collected."""
-    return await answered(runtime.context, [runtime.context.passage(id) for id in state.get("passages", [])])
+    return await answered(runtime.context, visible_passages(state, runtime.context))
+
+
+def visible_passages(state: State, context: Context) -> list[Passage]:
+    """Return the passages that were collected, each cut to `paragraph_words` words."""
+    limit = int_parameter(context, "paragraph_words", 0, 0)
+    passages = [context.passage(id) for id in state.get("passages", [])]
+    # Words are cut at single spaces, as in the authors' program, so that line feeds stay.
+    return [replace(passage, text=" ".join(passage.text.split(" ")[: limit or None])) for passage in passages]

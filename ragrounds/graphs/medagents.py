@@ -4,8 +4,12 @@ Section 3, as in the authors' code: `question_experts` (5) and `option_experts` 
 analyse it without its options, those of the options weigh each by these analyses; a report is made of all. Every
 expert votes on it; those who object say how to revise it; it is revised and voted on again, at most `votes` (3) times.
 
+A ballot is its first word of consent or of refusal ("I do not agree" refuses); one that holds neither consents, with
+the note `unclear_ballot`. ``ballots=letters`` reads it as the authors' program does: the first "yes" or "no", also
+inside a word ("I know" refuses), and consent where neither is there.
+
 Sees the options: all nodes but `gather` and `analyse`; nothing is searched. Differs: experts come as JSON, where
-theirs are between marks. A long question has no experts for options.
+theirs are between marks, and each once. A long question has no experts for options.
 """
 
 from __future__ import annotations
@@ -18,14 +22,18 @@ from ragrounds.base.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import vote
-from ragrounds.graphs.state import Graph, Runtime, int_parameter
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import experts, numbered, say
 
 _BRIEFS = ("experts", "option_experts", "analyse", "weigh", "report", "ballot", "advise", "revise", "decide")
 PROMPTS = (*ANSWERING, *(f"medagents/{name}" for name in _BRIEFS))
 
-_SAYS = re.compile(r"\b(yes|no)\b", re.IGNORECASE | re.ASCII)
+_BALLOTS = {
+    "words": re.compile(r"\b(?:(yes|agrees?|no objections?)|no|not|cannot|disagrees?)\b|n['’]t\b", re.I | re.ASCII),
+    "letters": re.compile(r"(yes)|no", re.IGNORECASE),
+}
+"""Ways to read a ballot → its words of consent, which are a group, and of refusal. The first match counts."""
 
 
 class State(Shared, total=False):
@@ -110,9 +118,13 @@ async def report(state: State, runtime: Runtime[Context]) -> State:
 async def consult(state: State, runtime: Runtime[Context]) -> State:
     """Ask all experts to vote on the report, and those who object to advise."""
     context, seen, advice = runtime.context, {"Report": state["report"]}, dict[str, str]()
+    ballots = _BALLOTS[choice(context, "ballots", _BALLOTS)]
     for expert in [*state["askers"], *state["weighers"]]:
-        ballot = _SAYS.search(without_thought(await say(context, "medagents/ballot", "question", seen, expert=expert)))
-        if ballot and ballot[1].casefold() == "no":
+        reply = without_thought(await say(context, "medagents/ballot", "question", seen, expert=expert))
+        ballot = ballots.search(reply)
+        if ballot is None:
+            context.note("unclear_ballot", f"{expert}: {reply[:200]}")
+        elif ballot[1] is None:
             advice[expert] = await say(context, "medagents/advise", "question", seen, expert=expert)
     return {"advice": numbered([*advice.values()], [*advice]), "votes": state.get("votes", 0) + 1}
 

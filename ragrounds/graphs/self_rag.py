@@ -13,6 +13,14 @@ leave special tokens out). Where log probabilities come, marks are weighed by th
 (AkariAsai/self-rag: run_short_form.py, threshold 0.2). With ``mode=asked`` any model is asked in words for the same
 marks, which then count unweighted.
 
+The authors' program divides the logarithms of the probabilities in place of these, so that it searches where no search
+is likelier; ``decision=published`` does the same.
+
+With ``options=shown`` the options are shown while parts are written, each part names one of them, and the scores of
+all passages that lead to the same one are summed; the one with the highest sum is the answer. This is the authors'
+`closed` form, for sets of choices (run_short_form.py); it has one part and needs no further call. Whether a search is
+needed is decided without the options, which no query may see.
+
 Sees the options: `answer`, which maps what was written to one of them (a long question's answer is what was written).
 Differs: one part is kept at a time, where the authors search by beams of two; they search once, before the first part.
 """
@@ -29,7 +37,7 @@ from typing_extensions import TypedDict
 
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message, Query, Reply
-from ragrounds.graphs.answer_prompts import CONCLUDE
+from ragrounds.graphs.answer_prompts import CONCLUDE, options_block
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, resumed
 from ragrounds.graphs.documents import fitted, render_documents
@@ -38,7 +46,8 @@ from ragrounds.graphs.shapes import answered, concluded, number, vote
 from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 
-PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", "self_rag/decide", "self_rag/write")
+_OWN = ("decide", "write", "choose", "write_choice")
+PROMPTS = (*ANSWERING, *CONCLUDE, "continuing/go_on", *(f"self_rag/{name}" for name in _OWN))
 
 NEEDED, RELEVANT = {"[Retrieval]": 1.0, "[No Retrieval]": 0.0}, {"[Relevant]": 1.0, "[Irrelevant]": 0.0}
 SUPPORT = {"[Fully supported]": 1.0, "[Partially supported]": 0.5, "[No support / Contradictory]": 0.0}
@@ -49,6 +58,9 @@ _MARKS = re.compile(
 _WEIGHED = {"w_rel": RELEVANT, "w_sup": SUPPORT, "w_use": USE}
 _TOP = 20
 _MODES = ("asked", "tokens")
+_MISSING = -100.0
+"""Log probability of a token that the server does not list."""
+_LETTER = re.compile(r"\W*([A-Z])\b")
 
 
 class Segment(TypedDict):
@@ -76,8 +88,8 @@ def build() -> Graph:
     def after_choice(state: State, runtime: Runtime[Context]) -> str:
         """Return the next node: another search if the part asks for it and parts are left, else the answer."""
         segments = state["segments"]
-        more = segments[-1].endswith("[Retrieval]") and len(segments) < int_parameter(runtime.context, "segments", 1)
-        return "retrieve" if more else "answer"
+        limit = 1 if _shows_options(runtime.context) else int_parameter(runtime.context, "segments", 1)
+        return "retrieve" if segments[-1].endswith("[Retrieval]") and len(segments) < limit else "answer"
 
     back = {"choose": (after_choice, ["retrieve", "answer"])}
     return vote(State, retrieve, attempts=attempts, attempt=write, after=[choose, answer], more=back)
@@ -102,21 +114,43 @@ async def _needs_search(context: Context) -> bool:
     else:
         prompt = context.prompts.render("self_rag/decide", context.stem.language, question=context.stem.text)
         reply = await context.ask(prompt)
-    return mark(reply, NEEDED) > number(context, "threshold", 0.2)
+    chance = mark(reply, NEEDED)
+    if choice(context, "decision", ("chance", "published")) == "published" and reply.logprobs:
+        first = reply.logprobs[0]
+        logprobs = {first.token: first.logprob, **dict(first.top)}
+        if total := sum(logprobs.get(token, _MISSING) for token in NEEDED):
+            chance = logprobs.get("[Retrieval]", _MISSING) / total
+    return chance > number(context, "threshold", 0.2)
+
+
+def _shows_options(context: Context) -> bool:
+    """Return True if the parts of the answer are written with the options in sight."""
+    # The first test alone decides for most agents: reading the question ends an attempt's searches.
+    return choice(context, "options", ("hidden", "shown")) == "shown" and bool(context.question.options)
 
 
 def _instruction(context: Context) -> tuple[Message, ...]:
     return (Message("user", context.stem.text),)
 
 
+def _closed_instruction(context: Context) -> tuple[Message, ...]:
+    """Return the question with its options, in the form of the training data."""
+    options = "\n".join(map(": ".join, context.question.options.items()))
+    return context.prompts.render("self_rag/choose", context.stem.language, question=context.stem.text, options=options)
+
+
 async def write(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the next part with one passage, and score it by its marks."""
-    context, segments = runtime.context, state["segments"]
+    context, segments, closed = runtime.context, state["segments"], _shows_options(runtime.context)
     passages = [context.passage(state["passage"])] if state["passage"] else []
 
     def prompt(documents: str) -> tuple[Message, ...]:
-        values = {"question": context.stem.text, "answer": " ".join(map(plain, segments)) or "(none yet)"}
-        return context.prompts.render("self_rag/write", context.stem.language, documents=documents, **values)
+        values = {"question": context.stem.text, "documents": documents}
+        if closed:
+            values["options"] = options_block(context.question.options)
+            return context.prompts.render("self_rag/write_choice", context.stem.language, **values)
+        so_far = " ".join(map(plain, segments)) or "(none yet)"
+        return context.prompts.render("self_rag/write", context.stem.language, answer=so_far, **values)
 
     passages = list(fitted(context, passages, prompt))
     if choice(context, "mode", _MODES) == "tokens":
@@ -127,7 +161,8 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
             "by": "search",
             "text": "".join(segments).removesuffix("[Retrieval]") + (paragraphs or "[No Retrieval]"),
         }
-        messages, prefix = resumed(context, _instruction(context), [part], lambda part: part["text"])
+        instruction = (_closed_instruction if closed else _instruction)(context)
+        messages, prefix = resumed(context, instruction, [part], lambda part: part["text"])
         reply = await context.ask(messages, prefix=prefix, logprobs=_TOP)
     else:
         reply = await context.ask(prompt(render_documents(passages)))
@@ -157,10 +192,19 @@ def plain(text: str) -> str:
 
 
 async def choose(state: State, runtime: Runtime[Context]) -> State:
-    """Keep the part of this round that has the highest score."""
-    tried = state["tried"][-max(1, len(state["passages"])) :]
-    best = max(tried, key=lambda segment: segment["score"])
-    return {"segments": [*state.get("segments", []), best["text"]]}
+    """Keep the part of this round that has the highest score; with options shown, the option with the highest sum."""
+    context, tried = runtime.context, state["tried"][-max(1, len(state["passages"])) :]
+    if not _shows_options(context):
+        best = max(tried, key=lambda segment: segment["score"])
+        return {"segments": [*state.get("segments", []), best["text"]]}
+    sums: dict[str, float] = {}
+    for segment in tried:
+        text = plain(segment["text"])
+        # Trained models write the option alone, and the authors sum by text; other models may add words to its letter.
+        letter = _LETTER.match(text) if choice(context, "mode", _MODES) == "asked" else None
+        option = letter[1] if letter and letter[1] in context.question.options else text
+        sums[option] = sums.get(option, 0.0) + segment["score"]
+    return {"segments": [max(sums, key=lambda option: sums[option])]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:
@@ -168,6 +212,8 @@ async def answer(state: State, runtime: Runtime[Context]) -> Shared:
     context, parts = runtime.context, [text for segment in state["segments"] if (text := plain(segment))]
     if parts:
         text = " ".join(parts)
+        if _shows_options(context):
+            return {"answer": text}
         return await concluded(context, text, parts[-1], long=text)
     context.note("no_answer", "nothing was written; the question is answered directly")
     return await answered(context)

@@ -6,6 +6,11 @@ each other, in both orders: the one that is more informative for the question ge
 The candidate with the highest sum is the answer, the earlier one of equals (Section 3; sums as in FlashRAG's
 SuRePipeline). Ten passages and two candidates are those of the authors' code (bbuing9/ICLR24_SuRe).
 
+A reply supports its candidate if its first "true" or "false" is a "true" that no "not" stands before. With
+``verdicts=published`` two candidates are weighed as by the authors' program: half the ranking (a winner in both orders,
+or in one where the other reply is no choice) and half the verdict, which counts only where one reply holds "True" and
+the other "Cannot", "False" or "Unknown".
+
 Sees the options: `answer`, which maps the winner, with its summary as reasoning, to one of them (a long question's
 answer is the winner itself). Differs: candidates come as JSON. A candidate that repeats another is left out; with only
 one there is nothing to compare. Without any, the question is answered from the passages directly.
@@ -15,6 +20,8 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from typing_extensions import TypedDict
@@ -25,10 +32,15 @@ from ragrounds.graphs.answer_prompts import CONCLUDE
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.model_text import ending, folded, without_thought
 from ragrounds.graphs.shapes import answered, concluded, read, read_object, searched, vote
-from ragrounds.graphs.state import Graph, Runtime, int_parameter
+from ragrounds.graphs.state import Graph, Runtime, choice, int_parameter
 from ragrounds.graphs.state import State as Shared
 
 PROMPTS = (*ANSWERING, *CONCLUDE, *(f"sure/{name}" for name in ("candidates", "summarise", "validate", "rank")))
+
+
+_VERDICTS = ("read", "published")
+_SUPPORTS = re.compile(r"(\bnot\s+(?:\w+\s+){0,3})?\b(true|false)\b", re.IGNORECASE | re.ASCII)
+_REJECTS = ("Cannot", "False", "Unknown")
 
 
 class Backed(TypedDict):
@@ -36,7 +48,8 @@ class Backed(TypedDict):
 
     candidate: str
     summary: str
-    valid: bool
+    verdict: str
+    """Reply that says whether the summary supports the candidate."""
 
 
 class State(Shared, total=False):
@@ -87,14 +100,15 @@ async def summarise(state: State, runtime: Runtime[Context]) -> State:
         return context.prompts.render("sure/validate", stem.language, **values)
 
     part = ending(context, summary, context.room(prompt(""), role="reading"), role="reading")
-    reply = without_thought((await context.ask(prompt(part), role="reading")).text)
-    return {"backed": [{"candidate": candidate, "summary": summary, "valid": "true" in reply.casefold()}]}
+    verdict = without_thought((await context.ask(prompt(part), role="reading")).text)
+    return {"backed": [{"candidate": candidate, "summary": summary, "verdict": verdict}]}
 
 
 async def rank(state: State, runtime: Runtime[Context]) -> State:
     """Compare every two summaries, in both orders."""
     context, stem, backed = runtime.context, runtime.context.stem, state.get("backed", [])
-    sums = [float(entry["valid"]) for entry in backed]
+    is_published, replies = choice(context, "verdicts", _VERDICTS) == "published", list[str]()
+    sums = [float(_supports(entry["verdict"])) for entry in backed]
     for left, right in itertools.permutations(range(len(backed)), 2):
         bare = context.prompts.render("sure/rank", stem.language, question=stem.text, first="", second="")
         room = context.room(bare, role="reading")
@@ -104,8 +118,38 @@ async def rank(state: State, runtime: Runtime[Context]) -> State:
         )
         messages = context.prompts.render("sure/rank", stem.language, question=stem.text, first=first, second=second)
         reply = without_thought((await context.ask(messages, role="reading")).text).casefold()
+        replies.append(reply.strip())
         sums[left] += 1.0 if "passage 1" in reply else 0.0 if "passage 2" in reply else 0.5
+    if is_published and len(backed) == 2:
+        sums = _published_sums(replies, [entry["verdict"] for entry in backed])
     return {"best": max(range(len(sums)), key=lambda index: sums[index], default=-1)}
+
+
+def _supports(reply: str) -> bool:
+    """Return True if a reply says that the summary supports its candidate."""
+    match = _SUPPORTS.search(reply)
+    return match is not None and (match[2].casefold() == "true") != bool(match[1])
+
+
+def _published_sums(replies: Sequence[str], verdicts: Sequence[str]) -> list[float]:
+    """Return the sums of two candidates from the choices in both orders and the verdicts, as the authors' program."""
+    # In the second order the first candidate's summary is Passage 2.
+    votes = [
+        {first: 1.0, second: 0.0}.get(reply)
+        for reply, (first, second) in zip(
+            replies, (("passage 1", "passage 2"), ("passage 2", "passage 1")), strict=True
+        )
+    ]
+    clear = [vote for vote in votes if vote is not None]
+    share = sum(clear) / len(clear) if clear else 0.5
+    is_true, is_rejected = (
+        [any(word in verdict for word in words) for verdict in verdicts] for words in (("True",), _REJECTS)
+    )
+    verdict = None
+    if not all(is_true) and not all("False" in verdict for verdict in verdicts):
+        verdict = 1.0 if is_true[0] and is_rejected[1] else 0.0 if is_rejected[0] and is_true[1] else None
+    first_sum = share if verdict is None else (share + verdict) / 2
+    return [first_sum, 1.0 - first_sum]
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> Shared:

@@ -25,6 +25,8 @@ async def say(
     brief: str,
     about: Literal["stem", "question", "answer"],
     written: Mapping[str, str] = MappingProxyType({}),
+    *,
+    chat: list[Message] | None = None,
     **values: str,
 ) -> str:
     """Return the reply of a voice.
@@ -34,6 +36,8 @@ async def say(
         brief: prompt with the instruction; empty for the prompt of the answer alone.
         about: the question's stem; the question with its options; or the prompt that asks for the answer in its form.
         written: texts of others by heading.
+        chat: the voice's earlier prompts and replies, which it sees again; this prompt and its reply are added.
+            ``None``: a voice without memory.
         values: values of the prompt.
     """
     instruction = context.prompts.text(brief, context.stem.language, **values) if brief else ""
@@ -50,12 +54,20 @@ async def say(
     def prompt(parts: Mapping[str, str]) -> list[Message]:
         """Build the messages with these parts."""
         preceding = "".join(f"### {heading}\n{text or '(empty)'}\n\n" for heading, text in parts.items())
-        return [Message("system", system), *turns[:-1], Message("user", preceding + turns[-1].content)]
+        return [Message("system", system), *earlier, *turns[:-1], Message("user", preceding + turns[-1].content)]
 
+    earlier = list(chat or ())
+    # A chat that fills the window loses its oldest prompts with their replies.
+    while earlier and context.room(prompt(dict.fromkeys(written, ""))) == 0:
+        del earlier[:2]
     room = context.room(prompt(dict.fromkeys(written, "")))
     room_for_each = None if room is None else room // max(1, len(written))
     sections = {heading: ending(context, without_thought(text), room_for_each) for heading, text in written.items()}
-    return (await context.ask(prompt(sections))).text
+    messages = prompt(sections)
+    reply = (await context.ask(messages)).text
+    if chat is not None:
+        chat[:] = [*earlier, messages[-1], Message("assistant", without_thought(reply))]
+    return reply
 
 
 def letter(text: str, options: Iterable[str]) -> str:

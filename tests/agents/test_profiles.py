@@ -16,7 +16,9 @@ from tests.servers.scripted_http import scripted
 
 
 def test_there_is_one_for_each_paper_and_method():
-    assert profile_names() == ["cmedteb", "medrag", "mrag", "ogcarebench", "r2med", "search_o1", "search_r1"]
+    of_papers = ["cmedteb", "medrag", "mrag", "ogcarebench", "r2med", "search_o1", "search_r1"]
+    of_strategies = ["crag", "flare", "ircot", "mdagents", "medagents", "self_rag", "sure"]
+    assert profile_names() == sorted(of_papers + of_strategies)
 
 
 @pytest.mark.parametrize("name", profile_names())

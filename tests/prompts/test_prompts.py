@@ -15,8 +15,9 @@ from ragrounds.prompts.loader import PromptFolder
 NAMES = PromptFolder().names()
 EXTENSIONS = Path(ragrounds.__file__).parent / "extensions"
 ANSWERING = [name for name in NAMES if name.startswith(("choice/", "long/", "extraction/", "i_medrag/final"))]
-SWITCHED = ("i_medrag/ask_further_options", "i_medrag/follow_up")
-"""They show the options where `follow_ups_see_options` is set, which `question_only` refuses by default."""
+SWITCHED = ("i_medrag/ask_further_options", "i_medrag/follow_up", "self_rag/choose", "self_rag/write_choice")
+"""They show the options where a switch says so: `follow_ups_see_options`, which `question_only` refuses by default, and
+`options=shown` of `self_rag`, once everything is found."""
 
 
 def source(name, language=""):
