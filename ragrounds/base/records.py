@@ -378,6 +378,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     cost_paid: float | None = None
     cost_uncached: float | None = None
     seconds: float = 0.0
+    """Duration. Calls that the journal answered count with the seconds that they took when they were made."""
     at: float = 0.0
     events: tuple[Event, ...] = ()
     choice: str = ""

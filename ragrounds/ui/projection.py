@@ -23,7 +23,7 @@ def projection_text(projection: Projection) -> str:
     if projection.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if projection.cost is not None and projection.cost.value:
-        lines.append("  Dollars are the full price; cached calls, and those that agents share, cost less.")
+        lines.append("  Dollars and time count every call in full; cached and shared calls take less.")
     return "\n".join(lines)
 
 

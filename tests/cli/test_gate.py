@@ -147,3 +147,20 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_verdict_and_replays_for_not
         assert server.stats()["asked"] == asked
     assert json.loads(replayed.stdout)["verdict"] == whole["verdict"], replayed.stderr
     assert json.loads(replayed.stdout)["questions"] == whole["questions"]
+
+
+@pytest.mark.slow
+def test_a_rule_on_seconds_gets_the_same_verdict_from_a_journal(command: Cli, tmp_path: Path) -> None:
+    rule = '"fast" = { claim = "seconds(one) < 0.2", most = 0.25 }'
+    with openai_server("--latency", "0.4") as server:
+        text = _policy(server.url).replace('"right" = "accuracy(one) > 10%"', rule).replace("0.001", "0.05")
+        gate = ["gate", written(tmp_path, text), "--json", "--display", "none"]
+        live = command(*gate, OPENAI_API_KEY="k")
+        assert live.returncode == 1, live.stderr
+        journal = str(tmp_path / "calls.jsonl")
+        assert command("journal", "write", "direct", "direct_cot", "--out", journal).returncode == 0
+        replayed = command(*gate, "--journal", journal, RAGROUNDS_HOME=str(tmp_path / "elsewhere"))
+    assert replayed.returncode == 1, replayed.stderr
+    for found in (json.loads(live.stdout), json.loads(replayed.stdout)):
+        assert found["verdict"] == "NO-GO"
+    assert json.loads(replayed.stdout)["questions"] == json.loads(live.stdout)["questions"]

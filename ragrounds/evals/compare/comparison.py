@@ -75,7 +75,7 @@ class AttemptSums(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None = None
     """Dollars that the run would have cost with an empty journal."""
     seconds: float | None = None
-    """Mean wall-clock seconds of an attempt."""
+    """Mean seconds of an attempt (:attr:`ragrounds.base.records.Attempt.seconds`)."""
     model_calls: int = 0
     searches: int = 0
     """Number of searches; not included in any other field."""

@@ -359,7 +359,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
         usage=context.spent.usage,
         cost_paid=context.spent.cost_paid,
         cost_uncached=context.spent.cost_uncached,
-        seconds=round(time.perf_counter() - start, 4),
+        seconds=round(time.perf_counter() - start + context.shift, 4),
         at=started_at,
         events=tuple(context.events),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import threading
 import time
 from collections import Counter
@@ -62,6 +63,26 @@ class StartedCall(NamedTuple):
     """Canonical text of the model or searcher that is called."""
     subject: str = ""
     """Query of a search, or role of a model's call."""
+    shift: float = 0.0
+    """:attr:`AttemptLog.shift` when it began."""
+
+
+class CoveredTime:
+    """Time that some intervals cover; where they overlap, it counts once."""
+
+    def __init__(self) -> None:
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        self.seconds = 0.0
+
+    def add(self, start: float, end: float) -> None:
+        """Add an interval."""
+        first, last = bisect.bisect_left(self._ends, start), bisect.bisect_right(self._starts, end)
+        if first < last:  # it touches intervals, and replaces them
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+            self.seconds -= sum(self._ends[first:last]) - sum(self._starts[first:last])
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+        self.seconds += end - start
 
 
 @dataclass(eq=False, kw_only=True)
@@ -69,6 +90,9 @@ class AttemptLog:
     """Events of an attempt in order of time, and the sums over its calls.
 
     A sum is ``None`` once a part of it is unknown, because a sum of the known parts would be read as the whole.
+
+    Times are those of the recording: a call that the journal answers takes the seconds that it took when it was made,
+    and calls that overlapped then count once. All other time is measured here.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -98,10 +122,25 @@ class AttemptLog:
     missed: int = 0
     """Number of calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)
+    _epoch: float = field(default_factory=lambda: time.time() - time.perf_counter())
+    """Seconds since the epoch at which the monotonic clock was 0."""
+    _made_in: CoveredTime = field(default_factory=CoveredTime)
+    """Time in which the calls were made, by this process or when they were recorded."""
+    _waited_for: CoveredTime = field(default_factory=CoveredTime)
+    """Time in which this process waited for the calls."""
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
     _trace_remaining: int = TRACE_SIZE
     _trace_full: bool = False
     _n_started: int = 0
+
+    @property
+    def shift(self) -> float:
+        """Seconds by which recorded calls make the attempt longer than it is in this process."""
+        return self._made_in.seconds - self._waited_for.seconds
+
+    def _clock(self) -> float:
+        """Return the time of the monotonic clock, shifted by the recorded calls."""
+        return time.perf_counter() - AGO.get() + self.shift
 
     def note(self, remark: str, text: str) -> None:
         """Leave a note in the trace, at the step that is running."""
@@ -119,9 +158,9 @@ class AttemptLog:
             return step[0]
         number = len(self._steps)
         parent_step = self._steps.get(inside or STEP.get())
-        self._steps[task] = (number, node, time.perf_counter() - AGO.get())
+        self._steps[task] = (number, node, self._clock())
         parent = parent_step[0] if parent_step else -1
-        self.events.append(Entered(step=number, node=node, at=round(time.time() - AGO.get(), 3), parent=parent))
+        self.events.append(Entered(step=number, node=node, at=round(self._epoch + self._clock(), 3), parent=parent))
         return number
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
@@ -131,7 +170,7 @@ class AttemptLog:
         is reached, the output of nodes is left out, and a note reports it.
         """
         number = self.entered(task, node)
-        seconds = time.perf_counter() - AGO.get() - self._steps[task][2]
+        seconds = self._clock() - self._steps[task][2]
         state_changes = changes if isinstance(changes, Mapping) else {}
         plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in state_changes.items()}
         self._trace_remaining -= _size(plain, self._trace_remaining)
@@ -159,7 +198,7 @@ class AttemptLog:
         Raises:
             AttemptEnded: a cap is reached.
         """
-        caps, seconds = self.limits, time.perf_counter() - self._started
+        caps, seconds = self.limits, self._clock() - self._started
         tokens, cost = self.spent.tokens, self.spent.cost_uncached
         reached = ""
         if caps.calls is not None and self.calls.total() + self.in_flight >= caps.calls:
@@ -184,7 +223,7 @@ class AttemptLog:
         with self.lock:
             self._n_started += 1
             started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
-            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, subject)
+            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, subject, self.shift)
             self.doing[started.number] = started
         return started
 
@@ -203,12 +242,16 @@ class AttemptLog:
         faults: tuple[Fault, ...] = (),
         error: str = "",
         request_price: Callable[[], float | None] = lambda: None,
+        times: tuple[float, float] | None = None,
     ) -> None:
         """Record a call, and add it to the sums unless it failed without a usage.
 
         `price` is in dollars, and so is `request_price`, the price of the request alone. `model` is the name in the
-        reply. `key` is the call's key in the journal, empty for a call that a foreign graph made by itself.
+        reply. `key` is the call's key in the journal, empty for a call that a foreign graph made by itself. `times` are
+        the start and the duration of a call that was not made here (:data:`ragrounds.evals.store.journal.Times`).
         """
+        waited = max(0.0, time.perf_counter() - AGO.get() - started.start)
+        made_at, seconds = times or (self._epoch + started.start, waited)
         call = Call(
             key=key,
             kind=kind,
@@ -216,8 +259,8 @@ class AttemptLog:
             node=started.node,
             actor=started.actor,
             model=model[:_NAME],
-            at=round(started.started_at, 3),
-            seconds=round(time.perf_counter() - AGO.get() - started.start, 4),
+            at=round(started.started_at + started.shift, 3),
+            seconds=round(seconds, 4),
             cached=cached,
             usage=usage,
             cost_uncached=price,
@@ -227,6 +270,8 @@ class AttemptLog:
         )
         with self.lock:
             self.doing.pop(started.number, None)
+            self._waited_for.add(started.start, started.start + waited)
+            self._made_in.add(made_at, made_at + seconds)
             self.calls[kind] += 1
             self.events.append(Called(step=started.step, call=call))
             n_unanswered = call.spent.unanswered

@@ -63,7 +63,7 @@ from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.nested_context import NestedContext
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
-from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.journal import RECORDED_TIMES, StoreJournal
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, used_price
@@ -267,7 +267,8 @@ class AttemptContext(AttemptLog):
                 cast("StoreJournal", self.journal), lambda: msgspec.json.encode(entry.request)
             )
         try:
-            answer, cached = await self.journal.once(entry, make, kind)
+            with RECORDED_TIMES.collecting() as times:
+                answer, cached = await self.journal.once(entry, make, kind)
         except CallFailed as error:
             price = usage_price(error.usage) if error.usage else None
             ended(usage=error.usage, price=price, faults=error.faults or tuple(faults), error=error.message)
@@ -275,7 +276,7 @@ class AttemptContext(AttemptLog):
         finally:
             # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for parsing.
             self.flies(-1)
-        return answer, partial(ended, cached=cached)
+        return answer, partial(ended, cached=cached, times=times[-1] if times else None)
 
     def wait(self, coroutine: Coroutine[object, object, W]) -> W:
         """Wait for a call from a plain function that runs in a thread: see :class:`ThreadBridge`."""

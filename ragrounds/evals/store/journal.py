@@ -28,7 +28,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.base.contracts import Entry
+from ragrounds.base.contracts import Entry, EventCollector
 from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.processes import Process, process
 from ragrounds.base.records import Run
@@ -228,6 +228,10 @@ def _read(path: Path) -> Iterator[Arrived]:
 
 
 T = TypeVar("T", bound=Struct)
+Times = tuple[float, float]
+"""Start of a recorded call, in seconds since the epoch, and its duration in seconds."""
+RECORDED_TIMES: EventCollector[Times] = EventCollector("recorded_times")
+"""Times of the calls that a journal answers without making them."""
 Mode = Literal["reuse", "replay", "fresh"]
 """Use of recorded calls: reuse, replay only (a missing call is an error, nothing is sent), or repeat them."""
 
@@ -246,7 +250,7 @@ class StoreJournal:
         self.mode = mode
         self._drawn_keys = set[str]() if taken is None else taken
         """Keys of the clock and random values that were recorded here."""
-        self._in_flight: dict[str, asyncio.Future[Any]] = {}
+        self._in_flight: dict[str, asyncio.Future[tuple[Any, Times]]] = {}
         self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
         self._lost = False
@@ -293,7 +297,8 @@ class StoreJournal:
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """Return the response to a call, recorded or made with `make`, and True if `entry.payer` does not pay for it.
 
-        Equal calls at the same time are made once; the others wait for the first.
+        Equal calls at the same time are made once; the others wait for the first. The times of a call that is not made
+        here are reported to `RECORDED_TIMES`.
 
         Raises:
             StopRun: the store cannot be written, or `replay` does not find the call.
@@ -301,12 +306,13 @@ class StoreJournal:
         while True:
             if (in_flight := self._in_flight.get(entry.key)) is not None:
                 try:
-                    response: T = await asyncio.shield(in_flight)
+                    response, times = await asyncio.shield(in_flight)
                 except asyncio.CancelledError:
                     if not in_flight.cancelled():
                         raise
                     continue  # the task that made the call was cancelled: another one makes it
                 self.reused += entry.kind == "model"
+                RECORDED_TIMES.report(times)
                 return response, True
             if (committing := self._committing.get(entry.key)) is not None:
                 # The task that made the call was cancelled after its response had arrived.
@@ -325,10 +331,12 @@ class StoreJournal:
                     continue  # and another task may have made the call meanwhile
                 if recorded is not None:
                     self.reused += entry.kind == "model"
+                    RECORDED_TIMES.report(recorded[2])
                     return recorded[0], not recorded[1] or recorded[1] != entry.payer
                 if (arrived := self._arrivals.take(entry.key)) is not None:
                     self.reused += entry.kind == "model"
-                    adopted = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
+                    adopted, times = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
+                    RECORDED_TIMES.report(times)
                     return adopted, not arrived.payer or arrived.payer != entry.payer
                 if self.mode == "replay":
                     messages = getattr(entry.request, "messages", None)
@@ -336,7 +344,7 @@ class StoreJournal:
                     text = " ".join(str(text).split())
                     text = text if len(text) <= 400 else "…" + text[-400:]
                     raise NotReplayed(f"Replay: this call is not in the journal: {entry.kind} by {entry.actor}: {text}")
-            return await self._get_once(entry, partial(self._make, entry, make)), False
+            return (await self._get_once(entry, partial(self._make, entry, make)))[0], False
 
     def keep(self, entry: Entry, response: Struct) -> None:
         """Record a search that was seen, which is never paid for and never looked up again. It is on the disk before
@@ -357,11 +365,11 @@ class StoreJournal:
                 await self._reconnect()
                 continue
             if recorded is not None:
-                return recorded[0], recorded[1] or b"", recorded[2]
+                return recorded[0], recorded[1] or b"", recorded[2][0]
             arrived = self._arrivals.take(entry.key)
             if arrived is None:
                 return None
-            return await self._adopt(entry, arrived, kind), arrived.payer, arrived.at
+            return (await self._adopt(entry, arrived, kind))[0], arrived.payer, arrived.at
 
     def draw(self, entry: Entry, response: Struct) -> bool:
         """Record values on which later calls depend, unless there is a record under its key.
@@ -386,14 +394,14 @@ class StoreJournal:
         if not commit.exception():
             self._arrivals.committed()
 
-    async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
-        """Get a response while other tasks with the same call wait for it."""
-        in_flight: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[tuple[T, Times]]]) -> tuple[T, Times]:
+        """Get a response and its times while other tasks with the same call wait for them."""
+        in_flight: asyncio.Future[tuple[T, Times]] = asyncio.get_running_loop().create_future()
         self._in_flight[entry.key] = in_flight
         try:
-            response = await get()
-            in_flight.set_result(response)
-            return response
+            answered = await get()
+            in_flight.set_result(answered)
+            return answered
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
                 in_flight.cancel()
@@ -404,7 +412,7 @@ class StoreJournal:
         finally:
             del self._in_flight[entry.key]
 
-    async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+    async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> tuple[T, Times]:
         """Make a call, and pass its response to the writer. The response survives the process from then on, and is
         returned once it is on the disk.
         """
@@ -441,14 +449,14 @@ class StoreJournal:
                 await self._reconnect()
                 continue
             # Another process was quicker: the trace names this key, so the response recorded under it counts.
-            return response if recorded is None else recorded[0]
-        return response
+            return (response, (started_at, seconds)) if recorded is None else (recorded[0], recorded[2])
+        return response, (started_at, seconds)
 
-    async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
+    async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> tuple[T, Times]:
         """Commit a response that a dead process had received."""
         response = msgspec.msgpack.decode(arrived.response, type=kind)
         await self.store.writer.write(lambda: _rows(entry, response, arrived.at, arrived.seconds, arrived.payer))
-        return response
+        return response, (arrived.at, arrived.seconds)
 
     def _recall(self, entry: Entry, kind: type[T]) -> T | None:
         """Return the response under `fresh` for the same payer, whose work was interrupted."""
@@ -490,7 +498,7 @@ class StoreJournal:
                 self._reading = await asyncio.to_thread(again, partial(autocommit, self.store.engine))
                 self._lost = False
 
-    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None, float] | None:
+    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None, Times] | None:
         if self._lost:
             raise _ConnectionLost
         if not self._lookup[0]:
@@ -515,7 +523,7 @@ class StoreJournal:
         if row is None:
             return None
         check_call(row[1:])
-        return unpack(row[0], kind, self.store.texts), row[_PAYER], row[_AT]
+        return unpack(row[0], kind, self.store.texts), row[_PAYER], (row[_AT], row[_SECONDS])
 
     def close(self) -> None:
         """Close the reading connection and the file of uncommitted responses."""
@@ -533,7 +541,7 @@ class _ConnectionLost(Exception):
 
 _COLUMNS = summed_columns(schema.calls)
 _FIND = sa.select(schema.calls.c.response, *_COLUMNS).where(schema.calls.c.key == sa.bindparam("key"))
-_PAYER, _AT = (1 + _COLUMNS.index(column) for column in (schema.calls.c.payer, schema.calls.c.at))
+_PAYER, _AT, _SECONDS = (1 + _COLUMNS.index(schema.calls.c[name]) for name in ("payer", "at", "seconds"))
 
 
 def _rows(entry: Entry, response: Struct, called_at: float, seconds: float, payer: bytes) -> list[Row]:

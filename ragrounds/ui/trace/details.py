@@ -276,7 +276,7 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
 
 
 def _call_facts(call: Call) -> list[str]:
-    facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
+    facts = [duration(measured(call.seconds, call.at)), *(["from the journal: nothing paid"] if call.cached else [])]
     if call.kind == "model":
         used = call.usage
         facts += [_usage_words(used), f"{dollars(call.cost_uncached)} at full price"]

@@ -36,7 +36,7 @@ from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.engine.servers import asked_server
-from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.journal import RECORDED_TIMES, StoreJournal, Times
 from ragrounds.evals.trace.nearest_recording import nearest_words
 from ragrounds.evals.trace.run_facts import MIXED
 from ragrounds.models.faults import Transient
@@ -223,10 +223,11 @@ class AttemptRecorder:
                 entry = await self._clocks.entry_for(started.entry, started.call, self._context.epoch, journal)
                 started = replace(started, entry=entry)
         try:
-            reply, cached = await journal.once(started.entry, make, RecordedReply)
+            with RECORDED_TIMES.collecting() as times:
+                reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
-        return self._answered(started, reply, cached)
+        return self._answered(started, reply, cached, times[-1] if times else None)
 
     async def _greeted(
         self, call: ModelCall, request: WireRequest, send: Send, journal: StoreJournal
@@ -452,7 +453,7 @@ class AttemptRecorder:
             return error.response
         raise error
 
-    def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
+    def _answered(self, started: _Started, answered: RecordedReply, cached: bool, times: Times | None) -> WireResponse:
         request, call = started.entry.request, started.call
         # Vectors and ranks have no text, and not all texts for which they were requested are stored.
         answers = call.form.role == "answering"
@@ -471,6 +472,7 @@ class AttemptRecorder:
             price=self._price(call, started.entry.actor, reply),
             faults=started.faults,
             request_price=partial(self._request_price, started),
+            times=times,
         )
         for note in reply.notes:
             self._context.note("reply", note)
