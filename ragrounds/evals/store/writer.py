@@ -11,7 +11,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
@@ -167,12 +167,7 @@ class Writer:
         for request in batch:
             request.was_recorded = was_recorded
             request.error = self._broken or request.error
-        waiting: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
-        for request in batch:
-            waiting.setdefault(request.loop, []).append(request)
-        for loop, requests in waiting.items():
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, requests)
+        _report(batch)
         return ended
 
     def _write(self, rows: Grouped) -> bool:
@@ -253,6 +248,16 @@ class _StoredTexts:
         """Remember the texts that were missing: they are committed."""
         self._there.update(self._uncommitted)
         self._uncommitted = []
+
+
+def _report(batch: Sequence[_Request]) -> None:
+    """Notify the callers, once for each event loop."""
+    waiting: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in batch:
+        waiting.setdefault(request.loop, []).append(request)
+    for loop, requests in waiting.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, requests)
 
 
 def _settle(items: list[_Request]) -> None:
