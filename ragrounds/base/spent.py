@@ -64,7 +64,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int | None:
         """Return the number of tokens, in and out; ``None`` if unknown."""
-        return self.usage and self.usage.total
+        return self.usage.total if self.usage else None
 
 
 def known_spent(spent: Spent, statuses: Collection[str]) -> Spent:

@@ -79,7 +79,8 @@ def fingerprint_in(run: Run, server: str) -> str:
 def missing_servers(engine: sa.Engine, runs: Iterable[Run]) -> list[tuple[Run, str]]:
     """Return the runs, each with a server that answered it, whose record of the server the store has lost."""
     with engine.connect() as connection:
-        known = {tuple(row) for row in connection.execute(sa.select(schema.servers.c["server", "fingerprint"]))}
+        statement = sa.select(schema.servers.c.server, schema.servers.c.fingerprint)
+        known = {tuple(row) for row in connection.execute(statement)}
     return [
         (run, server) for run in runs for server in run.servers if (server, fingerprint_in(run, server)) not in known
     ]

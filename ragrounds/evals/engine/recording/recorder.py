@@ -207,14 +207,13 @@ class AttemptRecorder:
         if started is None:
             return None
 
-        change = self._context.change
+        change, sent_call, read = self._context.change, started.call, started.read
 
         async def make() -> RecordedReply:
             """Send the call."""
-            sent_call = started.call
             if change is not None and call is not None and sent_call.model != call.model:
-                return started.read(await change.sent(request, canonical(sent_call.body)))
-            return started.read(await send(self._watched_size(sent_call)))
+                return read(await change.sent(request, canonical(sent_call.body)))
+            return read(await send(self._watched_size(sent_call)))
 
         if (recorded_randomness := self._context.recorded_randomness) is not None:
             recorded_randomness.flush(journal, lambda: request.body)
