@@ -97,7 +97,7 @@ def _attempt_row(run: Run, question_attempt: QuestionAttempt, notes: Sequence[At
         reason = attempt.reason or None if attempt else None
         return frames.ATTEMPTS.cells(question, **cells, status="not_run", reason=reason, text=None)
     cells["seconds"] = attempt.seconds if run.timed else None
-    return frames.ATTEMPTS.cells(attempt, question, **cells)
+    return frames.ATTEMPTS.cells(attempt.with_unknowns(), question, **cells)
 
 
 def _attempt_cells(run: Run, question_id: str, epoch: int) -> dict[str, object]:

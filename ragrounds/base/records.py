@@ -415,6 +415,11 @@ class Attempt(Struct, frozen=True, kw_only=True):
             unanswered=self.unanswered,
         )
 
+    def with_unknowns(self) -> Attempt:
+        """Return the attempt as tables show it: without an answer, tokens and dollars of 0 are unknown."""
+        spent = self.spent if self.status == "completed" else self.spent.without_answer
+        return structs.replace(self, usage=spent.usage, cost_paid=spent.cost_paid, cost_uncached=spent.cost_uncached)
+
 
 COUNTED: dict[str, str] = {
     attempt_field.name: meta.extra["counted"]

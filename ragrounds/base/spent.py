@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -62,15 +62,19 @@ class Spent(Struct, frozen=True, kw_only=True):
         return total_spent((self, other))
 
     @property
+    def without_answer(self) -> Spent:
+        """Return the sum of calls without any answer: tokens and dollars of 0 are unknown then.
+
+        Dollars paid are 0 if no request was sent; a provider may bill a request without an answer.
+        """
+        if self.tokens or self.cost_uncached:
+            return self
+        return replace(self, usage=None, cost_uncached=None, cost_paid=None if self.unanswered else self.cost_paid)
+
+    @property
     def tokens(self) -> int | None:
         """Return the number of tokens, in and out; ``None`` if unknown."""
         return self.usage.total if self.usage else None
-
-
-def known_spent(spent: Spent, statuses: Collection[str]) -> Spent:
-    """Return the sum of attempts with these statuses; unknown, not 0, if none of their calls was answered."""
-    is_unknown = spent.usage == Usage() and (spent.unanswered or set(statuses) == {"failed"})
-    return replace(spent, usage=None, cost_paid=None, cost_uncached=None) if is_unknown else spent
 
 
 def total_spent(parts: Iterable[Spent]) -> Spent:

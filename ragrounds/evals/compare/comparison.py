@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
-from ragrounds.base.spent import known_spent, total_spent
+from ragrounds.base.spent import total_spent
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -326,7 +326,8 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
-    spent = known_spent(total_spent(map(attrgetter("spent"), attempts)), statuses.keys() - {"not_run"})
+    spent = total_spent(map(attrgetter("spent"), attempts))
+    spent = spent if statuses["completed"] else spent.without_answer
     return {
         "statuses": dict(statuses),
         "usage": spent.usage,
@@ -460,6 +461,13 @@ class _Tables:
                 "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
+        if (record := described(name)).clipped:
+            mean = figure(questions, values, {}, 0, replace(record, clipped=False), resamples=0).value
+            if mean is not None and not 0 <= mean <= 1:
+                self.notes.append(
+                    f"The mean of {run.id} under {name} is {100 * mean:.2f} and is shown clipped to 0 to 100, as "
+                    "published: single scores may lie outside."
+                )
         keys = [(question.id, epoch) for question in questions for epoch in range(basis.epochs)]
         parts = [f"{question.kind} {question.benchmark}" for question in questions for _ in range(basis.epochs)]
         attempt_statuses = [status.get(key, "not_run") for key in keys]

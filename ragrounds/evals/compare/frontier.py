@@ -114,8 +114,8 @@ def cost_measure(name: str) -> CostMeasure | None:
 
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
-    """Return question id → mean cost over epochs; ``None`` if some cost is unknown. An attempt that was not made costs
-    0."""
+    """Return question id → mean cost over epochs; ``None`` if some cost is unknown, or if there is no answer and no
+    cost. An attempt that was not made costs 0."""
     costs: dict[str, float] = {}
     for attempt in attempts:
         if attempt.status == "not_run":
@@ -124,6 +124,8 @@ def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs
         if cost is None:
             return None
         costs[attempt.question_id] = costs.get(attempt.question_id, 0.0) + cost / epochs
+    if measure in ("cost_uncached", "cost_paid", "tokens") and not any(costs.values()):
+        return costs if any(attempt.status == "completed" for attempt in attempts) else None
     return costs
 
 

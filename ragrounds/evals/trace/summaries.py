@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.records import Gold, Question, Run, Score
+from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.care.garbage import Progress
@@ -437,6 +438,14 @@ class Pages:
             if not parts[name] and getattr(row, f"{name}_question_id") is not None:
                 damage = damage or f"damaged {name}: ragrounds doctor --store"
         attempt, score, facts = parts["attempts"], parts["scores"], parts["facts"]
+        spent = Spent(
+            usage=Usage(row.tokens) if attempt and row.tokens is not None else None,
+            cost_paid=attempt.get("cost_paid"),
+            cost_uncached=attempt.get("cost_uncached"),
+            unanswered=attempt.get("unanswered", 0),
+        )
+        if attempt.get("status") not in ("completed", "not_run"):
+            spent = spent.without_answer
         return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
@@ -447,9 +456,9 @@ class Pages:
             scorer=row.scores_scorer or "",
             value=score.get("value"),
             prediction=damage or score.get("prediction") or "",
-            cost_uncached=attempt.get("cost_uncached"),
-            cost_paid=attempt.get("cost_paid"),
-            tokens=row.tokens if attempt else None,
+            cost_uncached=spent.cost_uncached,
+            cost_paid=spent.cost_paid,
+            tokens=spent.tokens,
             model_calls=attempt.get("model_calls"),
             seconds=attempt["seconds"]
             if attempt and (attempt["seconds"] or attempt["at"])

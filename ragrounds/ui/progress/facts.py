@@ -234,6 +234,7 @@ def facts_json(facts: ProgressFacts) -> dict[str, object]:
     runs: dict[str, dict[str, object]] = {agent.run: to_builtins(agent) for agent in facts.agents}
     for agent in facts.agents:
         del runs[agent.run]["spent"]
-        runs[agent.run] |= {name: getattr(agent.spent, name) for name in ("tokens", "cost_paid", "cost_uncached")}
+        spent = agent.spent.without_answer if agent.spent.unanswered else agent.spent
+        runs[agent.run] |= {name: getattr(spent, name) for name in ("tokens", "cost_paid", "cost_uncached")}
     longest = max((time.time() - attempt.started_at for attempt in facts.flying), default=None)
     return counts | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -40,6 +40,8 @@ def progress_line(facts: ProgressFacts) -> str:
 
 def at_least(spent: Spent, cost: float | None) -> str:
     """Return a cost, as a lower bound if a provider may bill requests without an answer."""
+    if spent.unanswered and not cost:
+        return dollars(None)
     return f"{'≥ ' if spent.unanswered else ''}{dollars(cost)}"
 
 

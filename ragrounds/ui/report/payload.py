@@ -131,7 +131,7 @@ class Payload:
         score: Score | None,
         where: Mapping[str, object],
     ) -> None:
-        question, attempt = trace.question, trace.attempt
+        question, attempt = trace.question, trace.attempt.with_unknowns()
         if question.id not in self._questions:
             self._questions[question.id] = len(self._question_rows)
             text = _sound(" ".join(question.text.split()))
@@ -189,7 +189,7 @@ def _attempt(
     texts: _Texts,
     passages: dict[tuple[str, str], list[object]],
 ) -> dict[str, object]:
-    question, attempt, gold = trace.question, trace.attempt, trace.gold
+    question, attempt, gold = trace.question, trace.attempt.with_unknowns(), trace.gold
     not_read = read_reply(attempt.text, question.text).remark
     cause = (
         cause_of(attempt, calls, question, gold, trace.scores, score.scorer if score else "", hops) if calls else None

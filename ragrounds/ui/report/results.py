@@ -94,7 +94,7 @@ def _cost_section(comparison: Comparison, table: ScorerTable, placed: Frontier, 
     names = agent_names(comparison)
     if with_picture:
         yield figure(comparison_frontier(comparison, table.scorer))
-    for costs in frontier_tables(placed, table.scorer, names):
+    for costs in frontier_tables(placed, table.scorer, names, max(line.overall.n for line in table.lines)):
         yield html_table(costs)
     if left := left_out(placed, names):
         yield f"<p>{text(left)}</p>"

@@ -39,9 +39,10 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     tables_of_text += [pair_table(table, names) for table in tables if table.pairs]
     tables_of_text += [group_table(table, grouped, names) for table in tables for grouped in table.groups]
     placed = [(table, table.frontier) for table in tables if table.frontier is not None and len(comparison.rows) > 1]
-    return tables_of_text + [
-        costs for table, frontier in placed for costs in frontier_tables(frontier, table.scorer, names)
-    ]
+    for table, frontier in placed:
+        questions = max(line.overall.n for line in table.lines)
+        tables_of_text += frontier_tables(frontier, table.scorer, names, questions)
+    return tables_of_text
 
 
 def printed_figures(comparison: Comparison) -> dict[str, str]:

@@ -384,7 +384,8 @@ def _doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], name
         if row.unrecorded:
             parts.append(f"{number_of(row.unrecorded, 'call')} not recorded")
         if row.unanswered:
-            parts.append(f"{number_of(row.unanswered, 'request')} without an answer, so costs are at least")
+            bound = "unknown" if row.cost_uncached is None else "at least"
+            parts.append(f"{number_of(row.unanswered, 'request')} without an answer, so costs are {bound}")
         if parts:
             remarks.append(f"{names[row.run]} {', '.join(parts)}")
     if remarks:

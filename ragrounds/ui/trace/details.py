@@ -79,6 +79,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock("\noutcome", "heading")
     style = "plain" if attempt.status == "completed" else "trouble"
     yield TextBlock(attempt.status + (f": {attempt.reason}" if attempt.reason else ""), style)
+    attempt = attempt.with_unknowns()
     yield TextBlock(
         _usage_words(attempt.usage)
         + f" | paid {dollars(attempt.cost_paid)}, full price {dollars(attempt.cost_uncached)}"

@@ -157,7 +157,7 @@ def _single_node(summary: AttemptSummary, reason: str = "not run yet") -> Node:
 
 def _summary_of_trace(trace: Trace) -> AttemptSummary:
     """Return the attempt's row in a list, scored by the headline of its question if that has scored it."""
-    attempt, by_scorer = trace.attempt, {score.scorer: score for score in trace.scores}
+    attempt, by_scorer = trace.attempt.with_unknowns(), {score.scorer: score for score in trace.scores}
     preferred = [*(headline.scorer for headline in headline_of([trace.question])), *PREFERRED]
     score = next((by_scorer[name] for name in preferred if name in by_scorer), None)
     return AttemptSummary(

@@ -108,12 +108,12 @@ def attempt_tree(attempt: Attempt, call_facts: CallFacts = NO_CALLS) -> Node:
     seconds = measured(attempt.seconds, attempt.at)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
     row = RowText(attempt.question_id, call_facts.outcome or ((attempt.status, "key"),))
-    children = _Builder(attempt.events, end, call_facts).below(-1)
+    children, shown = _Builder(attempt.events, end, call_facts).below(-1), attempt.with_unknowns()
     return Node(
         key="attempt",
         kind="attempt",
         label=row.name,
-        figures=NodeFigures(seconds, attempt.spent.tokens, attempt.cost_uncached),
+        figures=NodeFigures(seconds, shown.spent.tokens, shown.cost_uncached),
         row=row,
         children=children,
         troubled=attempt.status != "completed" or any(child.troubled for child in children),
