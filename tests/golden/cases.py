@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-SUITES = ("tests.golden.retrieval", "tests.golden.graphs", "tests.golden.claims")
+SUITES = ("tests.golden.retrieval", "tests.golden.graphs", "tests.golden.claims", "tests.golden.rubrics")
 """Modules with a tuple ``COMPARISONS``, in the order of the table."""
 
 Case = dict[str, Any]

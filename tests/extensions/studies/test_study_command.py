@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragrounds.cli.entry import command_line
-from ragrounds.extensions.studies.study import read_study
+from ragrounds.extensions.studies.study import read_study, shipped_studies
 
 ROOT = Path(__file__).resolve().parents[3]
 STUDY = """
@@ -78,3 +79,10 @@ def test_the_example_of_the_documentation_is_a_study() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
     assert tomllib.loads(example)
     assert len(list(read_study(example, "example").cells())) == 8
+
+
+def test_the_page_lists_every_study_that_ships() -> None:
+    page = (ROOT / "docs" / "reference" / "studies.md").read_text(encoding="utf-8")
+    script = runpy.run_path(str(ROOT / "docs" / "scripts" / "shipped_studies.py"))
+    assert script["with_list"](page) == page, "python docs/scripts/shipped_studies.py --write"
+    assert all(f"`{name}`" in page for name in shipped_studies())
