@@ -111,9 +111,8 @@ def verdict_lines(
     """
     tables, price = comparison.shown_tables(scorers), prices or {}
     runs = [row.run for row in comparison.rows]
-    if not scorers and (
-        missing_verdicts := unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)
-    ):
+    missing_verdicts = "" if scorers else unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)
+    if missing_verdicts:
         yield missing_verdicts
     for index, (table, _) in enumerate(tables):
         scorer_finding = finding(table)
@@ -126,6 +125,10 @@ def verdict_lines(
                 f"{table.scorer}: {subject} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
                 f"{_judges_suffix(scorer_finding, names)}."
             )
+        elif scorer_finding is not None and missing_verdicts:
+            # Likeness of words does not show which run is best; the table next to it has its figures.
+            if unfinished := _unfinished_prefix(comparison, table, names).removesuffix("; "):
+                yield f"{table.scorer}: {unfinished}."
         elif scorer_finding is not None and len(scorer_finding.equal) == scorer_finding.runs - 1 > 0:
             yield (
                 f"{table.scorer}: {_unfinished_prefix(comparison, table, names)}{equal_runs(scorer_finding)}"

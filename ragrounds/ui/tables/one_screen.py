@@ -24,7 +24,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
 from ragrounds.ui.tables.comparison_columns import LISTED
-from ragrounds.ui.tables.comparison_words import listed, verdict_lines
+from ragrounds.ui.tables.comparison_words import listed, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     difference_text,
@@ -91,12 +91,15 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
     """Return the conclusions of a comparison with accuracy and cost, a few sentences each."""
     tables = [table for table, _ in comparison.shown_tables(scorers)]
     nothing = [] if tables else ["No answer has a score yet."]
+    runs = [row.run for row in comparison.rows]
+    # Before a judge has decided who is right, no run can be called as good as another one for less.
+    is_judged = bool(scorers) or not unjudged(comparison.benchmark, [table.scorer for table in tables], runs)
     first, *other_verdicts = [*nothing, *verdict_lines(comparison, scorers, names, prices(comparison, tables)), ""]
     return [
         line
         for line in (
             first,
-            *_trade_off_sentences(tables[:1], names),
+            *(_trade_off_sentences(tables[:1], names) if is_judged else ()),
             *other_verdicts,
             *_no_model_sentences(comparison, names),
         )
