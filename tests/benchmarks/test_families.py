@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -282,6 +283,15 @@ def test_every_dataset_of_mrag_is_read_under_its_name(tmp_path, card):
         assert question.id.startswith(f"{name}/")
         assert question.language == card.language
         assert benchmark.golds[question.id].question_id == question.id
+
+
+def test_the_page_says_where_each_dataset_comes_from_that_only_its_owners_have():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    section = page.split("## MRAG-Bench whole")[1].split("\n### ")[0]
+    for card in all_cards():
+        name = card.name.partition("/")[2]
+        if card.name.startswith("mrag/") and "MIRAGE" not in card.source and name != "ddi":
+            assert f"| `{card.name}` | " in section
 
 
 def test_mrag_needs_a_dataset(tmp_path):
