@@ -153,7 +153,8 @@ class JudgeArguments(ServedExecution, frozen=True):
         str,
         Arg(
             "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
-            "(entailed, contradicted), rubric (criteria with points), claims (RAGChecker, FActScore), citations (ALCE; "
+            "(entailed, contradicted), rubric (criteria with points), claims (RAGChecker, FActScore; claims-together "
+            "against all passages at once, as FActScore's program), citations (ALCE; "
             "citations-published by its own reading), ragas (its five figures) or one of them, such as "
             "ragas_faithfulness.",
         ),

@@ -17,6 +17,7 @@ from ragrounds.evals.judges.claims import ClaimJudge, sources_of
 from ragrounds.evals.judges.verifiers import BY_NAME, confusion
 from ragrounds.evals.scorers.citations import CITATIONS, marks_inside, read_citations
 from ragrounds.evals.scorers.claim_record import ClaimRecord
+from ragrounds.evals.scorers.factscore import CLAIMS_TOGETHER
 from ragrounds.evals.scorers.ragchecker import CLAIM_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -177,6 +178,27 @@ def test_citations_are_judged_by_what_they_cite_together(tmp_path):
     nothing = [TracedCall(call(), asked=Request(messages=(Message("user", "Which?"),)))]
     _, scores, _ = judge(tmp_path, text, say, gold=gold, method=CITATIONS, calls=nothing, statements=False)
     assert scores["fabricated-citations"].value == 6.0
+
+
+def test_a_claim_may_need_two_passages_where_they_are_shown_together(tmp_path):
+    passages = [passage(0, "Blue is given."), passage(1, "Red follows.")]
+
+    def say(prompt, occurrence):
+        if prompt.rstrip().endswith("### Claims"):
+            return '{"claims": ["Blue is given and red follows", "Cats fly"]}'
+        held = "blue is given" in (text := prompt.split("<<<\n")[1].lower()) and "red follows" in text
+        return json.dumps({"c1": "entailment" if held else "neutral", "c2": "neutral"})
+
+    gold, calls = Gold(question_id="q/1", answer="Blue."), traced(passages, render_documents(passages))
+    given = {"gold": gold, "calls": calls, "statements": False}
+    _, alone, _ = judge(tmp_path / "alone", "Any.", say, **given)
+    _, together, model = judge(tmp_path / "together", "Any.", say, method=CLAIMS_TOGETHER, **given)
+    assert alone["supported-claims"].value == 0.0
+    assert {name: score.value for name, score in together.items()} == {"supported-claims-together": 0.5}
+    assert together["supported-claims-together"].reason == "in no passage: Cats fly"
+    assert len(model.requests) == 2, "one to split, one for all passages, none for the reference"
+    shown = model.requests[-1].messages[-1].content
+    assert shown.index("Red follows.") < shown.index("Blue is given.")
 
 
 def test_verifiers_and_their_confusion(tmp_path, monkeypatch):

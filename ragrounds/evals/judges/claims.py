@@ -194,6 +194,8 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         answer = answer_text(attempt, question)
         statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
         reference = gold.answer if gold.answer.strip() else "\n".join(statements)
+        if not any(scorer.reference for scorer in self.method.scorers if isinstance(scorer, ClaimScorer)):
+            statements, reference = (), ""  # no call is spent on what no figure needs
         marked_claims, unsplit = await asked_verifier.split(answer)
         gold_claims, unsplit_gold = (statements, "") if statements else await asked_verifier.split(reference)
         split_results = (("the answer's claims", unsplit), ("the reference's claims", unsplit_gold))
@@ -201,10 +203,10 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         shown_numbers = {**_pmids(passages), **(index_by_number or {})}
         cited_claims = [read_citations(claim, shown_numbers) for claim in marked_claims]
         claims = tuple(cited_claim.text for cited_claim in cited_claims)
-        by_text = [
-            await verifying.entails(joined(passage.title, passage.text, "sentence"), (*claims, *gold_claims))
-            for passage in passages
-        ]
+        texts = [joined(passage.title, passage.text, "sentence") for passage in passages]
+        if self.method.together and texts:
+            texts = ["\n\n".join(reversed(texts))]
+        by_text = [await verifying.entails(text, (*claims, *gold_claims)) for text in texts]
         rows = tuple(zip(*by_text, strict=True)) if by_text else ((),) * len((*claims, *gold_claims))
         record = ClaimRecord(
             claims=claims,
@@ -218,7 +220,10 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         details = {
             "claim-precision": ("not in the reference", claims, record.by_gold),
             "claim-recall": ("not in the answer", gold_claims, record.by_answer),
-            "supported-claims": ("in no passage", claims, [True in row or None in row for row in record.by_passages]),
+            **dict.fromkeys(
+                ("supported-claims", "supported-claims-together"),
+                ("in no passage", claims, [True in row or None in row for row in record.by_passages]),
+            ),
         }
         scores, missing = list[Score](), sum(not label for _, (label, _) in verifying.verdicts)
         for scorer in (scorer for scorer in self.method.scorers if isinstance(scorer, ClaimScorer)):

@@ -80,6 +80,8 @@ class VerifiedMethod(JudgeMethod, frozen=True, kw_only=True):
 
     needs: str = "a long answer"
     verifiers: tuple[str, ...] = ("llm", "lexical", "nli")
+    together: bool = False
+    """True if a claim is compared with all passages as one text, the best last, instead of with each alone."""
     asked_by: str = "ragrounds.evals.judges.claims:open_judge"
 
     def fits(self, question: Question, gold: Gold) -> bool:
