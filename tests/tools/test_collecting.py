@@ -127,7 +127,7 @@ def test_hostile_text_stays_as_it_is(tmp_path):
     assert collection.store.raw(0) == ("../../etc", "../../etc", hostile, hostile)
 
 
-def test_ids_are_told_apart_by_their_whole_digests(tmp_path) -> None:
+def test_ids_differ_by_their_whole_digests(tmp_path) -> None:
     digests = [b"12345678" + tail for tail in (b"abcdefgh", b"abcdefg\0", b"\0" * 8)]
     ids = _GivenIds(tmp_path / "ids", 0)
     for digest in digests[:2]:
