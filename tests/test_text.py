@@ -7,6 +7,7 @@ import unicodedata
 
 import pytest
 
+from ragrounds.api.progress import TerminalListener
 from ragrounds.base.records import Attempt, Gold, Question
 from ragrounds.base.text import normalized
 from ragrounds.evals.scorers import find_scorer, score_by
@@ -36,3 +37,8 @@ def test_every_scorer_reads_an_answer_with_a_heap_of_marks(name: str) -> None:
     gold = Gold(question_id="q", answer="B", facts=(("two",),))
     attempt = Attempt(run="r", question_id="q", epoch=0, status="completed", text=f"{HEAP} two. Answer: B")
     assert score_by(find_scorer(name), attempt, question, gold).value == 1
+
+
+def test_messages_on_a_terminal_show_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    TerminalListener().message("a model\x1b[2J\u202eb")
+    assert capsys.readouterr().err == "a model<U+001B>[2J<U+202E>b\n"
