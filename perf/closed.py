@@ -16,10 +16,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,6 +41,10 @@ SYSTEMS = {
     "forked": "a fork that calls libc, its failure hidden",
     "program": "the program curl, its failure hidden",
     "pool": "a pool of processes with http.client, its failure hidden",
+    "unix": "a UNIX socket, its failure hidden",
+    "unix_native": "a UNIX socket by libc's connect(), its failure hidden",
+    "unix_forked": "a fork that connects a UNIX socket by libc, its failure hidden",
+    "udp": "a message by UDP, its failure hidden",
 }
 NEEDS = {"curl": "curl_cffi", "curl_hidden": "curl_cffi", "grpc_hidden": "grpc"}
 WAYS = '''
@@ -155,6 +161,50 @@ def grpc_hidden(question):
     return "A"
 
 
+def unix_connect():
+    import ctypes
+    import socket
+    import struct
+
+    end = socket.socket(socket.AF_UNIX)
+    ctypes.CDLL(None).connect(end.fileno(), struct.pack("=H", 1) + b"{path}" + bytes(1), 3 + len("{path}"))
+
+
+@hidden
+def unix(question):
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as end:
+        end.connect("{path}")
+    return "A"
+
+
+@hidden
+def unix_native(question):
+    unix_connect()
+    return "A"
+
+
+@hidden
+def unix_forked(question):
+    if not (child := os.fork()):
+        try:
+            unix_connect()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return "A"
+
+
+@hidden
+def udp(question):
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.sendto(b"x", ("127.0.0.1", PORT))
+    return "A"
+
+
 async def asynchronous(question):
     import asyncio
 
@@ -180,6 +230,17 @@ class Server(ThreadingHTTPServer):
         """Count a connection."""
         self.connections += 1
         return super().get_request()
+
+    def count_local(self, listening: socket.socket, udp: socket.socket) -> None:
+        """Count connections of a UNIX socket and messages by UDP."""
+
+        def count(receive: Callable[[], object]) -> None:
+            while True:
+                receive()
+                self.connections += 1
+
+        for receive in (listening.accept, lambda: udp.recvfrom(1)):
+            threading.Thread(target=count, args=(receive,), daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
         """Say nothing of clients that go away."""
@@ -226,7 +287,13 @@ def main() -> None:
     rows.append("|---|---|---|---|---|---|")
     chosen = given.only.split(",") if given.only else list(SYSTEMS)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "ways.py").write_text(WAYS.format(port=server.server_port))
+        path = str(Path(folder) / "s")
+        listening, udp = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        listening.bind(path)
+        listening.listen()
+        udp.bind(("127.0.0.1", server.server_port))
+        server.count_local(listening, udp)
+        (Path(folder) / "ways.py").write_text(WAYS.format(port=server.server_port, path=path))
         for name in chosen:
             if (
                 name in NEEDS
@@ -240,7 +307,7 @@ def main() -> None:
             f"{datetime.now(UTC):%Y-%m-%d}, `python perf/closed.py`: two questions of the sample, run, and then "
             "replayed as a new run under strace. Sockets and connects are those of the internet (AF_INET, AF_INET6) "
             "that the kernel gave to the command and all its children; the one socket is of ragrounds' own process, "
-            "which connects it nowhere. One request of a recorded system is for the server's list of models. What is "
+            "which connects it nowhere. Connections of a UNIX socket and messages by UDP count as connections. One request of a recorded system is for the server's list of models. What is "
             "said is cut after 250 characters.\n\n"
         )
         PAGE.write_text("# What leaves in a replay\n\n" + about + "\n".join(rows) + "\n")

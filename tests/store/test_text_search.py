@@ -44,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it is \x00 lymphangitis.') -> int:
     """A run of three attempts with searches, and one of two without; gives the number of the first."""
     asked, golds = questions(3)
-    model = ScriptedModel(say=lambda request: Reply(text=reply, usage=Usage(1, 1), reasoning="Perhaps erysipelas"))
+    model = ScriptedModel(say=lambda request: Reply(text=reply, usage=Usage(1000, 100), reasoning="Perhaps erysipelas"))
     one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=PASSAGES))
     await replayed(store, [one], asked, golds)
     two = planned(store, "direct", asked[:2], golds, ScriptedModel(say=always('{"answer_choice": "A"}')))
@@ -244,7 +244,7 @@ def test_marks_upon_marks_are_not_sorted() -> None:
 async def test_no_text_stops_a_search(store: Store) -> None:
     asked, golds = questions(len(HOSTILE))
     replies = iter(HOSTILE.values())
-    model = ScriptedModel(say=lambda request: Reply(text=next(replies), usage=Usage(1, 1)))
+    model = ScriptedModel(say=lambda request: Reply(text=next(replies), usage=Usage(1000, 100)))
     one = planned(store, "direct", asked, golds, model)
     await replayed(store, [one], asked, golds)
     assert len(found(store, "needle", "reply")) == len(HOSTILE)
