@@ -307,8 +307,9 @@ def main() -> None:
             f"{datetime.now(UTC):%Y-%m-%d}, `python perf/closed.py`: two questions of the sample, run, and then "
             "replayed as a new run under strace. Sockets and connects are those of the internet (AF_INET, AF_INET6) "
             "that the kernel gave to the command and all its children; the one socket is of ragrounds' own process, "
-            "which connects it nowhere. Connections of a UNIX socket and messages by UDP count as connections. One request of a recorded system is for the server's list of models. What is "
-            "said is cut after 250 characters.\n\n"
+            "which connects it nowhere. Connections of a UNIX socket and messages by UDP count as connections. One "
+            "request of a recorded system is for the server's list of models. What is said is cut after "
+            "250 characters.\n\n"
         )
         PAGE.write_text("# What leaves in a replay\n\n" + about + "\n".join(rows) + "\n")
 

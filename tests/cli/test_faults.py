@@ -282,8 +282,13 @@ def test_requests_without_an_answer_are_counted_shown_and_bounded(
     assert "the budget of $0.005 is used up: $0.00" in done.stderr, done.stderr
     shown = command("ledger")
     assert "no answer" in shown.stdout
-    assert "≥ $0" in shown.stdout
+    assert "≥ $0" not in shown.stdout, "what nobody answered may have been billed"
     assert str(asked) in shown.stdout
+    total = json.loads(command("ledger", "--json").stdout)["total"]
+    (row,) = json.loads(command("compare", "direct", "--json").stdout)["rows"]
+    for sums in (total, row):
+        assert [sums[name] for name in ("usage", "cost_paid", "cost_uncached")] == [None] * 3
+        assert sums["unanswered"] == asked
 
 
 # Stores that cannot be written, or are no more

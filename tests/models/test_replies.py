@@ -79,6 +79,23 @@ def test_a_usage_that_the_texts_do_not_allow_is_unknown(usage: Usage, kept: bool
     assert ["the cost is unknown" in note for note in reply.notes] == [True] * (not kept)
 
 
+@pytest.mark.parametrize(
+    ("usage", "kept"),
+    [
+        (Usage(1, 30), False),
+        (Usage(2, 30), True),
+        (Usage(100, 100_000), False),
+        (Usage(100, 100_000, reasoning=99_000), True),  # reasoning that the provider counts and does not show
+        (Usage(100, 30_000), True),  # reasoning that it does not count apart
+    ],
+)
+def test_a_usage_that_is_implausible_for_the_texts_is_unknown(usage: Usage, kept: bool) -> None:
+    request = Request(messages=(Message("user", "m" * 400),))
+    reply = believed(Reply(text="Magnesium." * 8, usage=usage), request)
+    assert reply.usage == (usage if kept else None)
+    assert ["the cost is unknown" in note for note in reply.notes] == [True] * (not kept)
+
+
 def test_nothing_asked_and_nothing_answered_may_count_nothing() -> None:
     reply = Reply(text="", usage=Usage(0, 0))
     assert believed(reply, Request(messages=())) == reply
