@@ -58,6 +58,8 @@ from .wire import (
 _FLUSH = 0.25
 """Seconds after which held events are sent if no other frame has followed."""
 _MAX_TRACE = 50_000
+_MAX_FRAMES = 200
+"""Maximum number of frames of a traceback, the last ones. Millions, after an endless recursion, take minutes."""
 
 
 class WireVerdict(NamedTuple):
@@ -438,7 +440,10 @@ class HostLoop:
             self._link.tell(attempt, "read", reads)
 
     def _failed(self, watcher: HostWatcher, error: BaseException, refused: str = "") -> None:
-        kind, trace = type(error), "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        kind, trace = (
+            type(error),
+            "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES)),
+        )
         if len(trace) > _MAX_TRACE:
             trace = f"{trace[:1000]} … {trace[-_MAX_TRACE:]}"
         self._link.post(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
 
 APP = """
-import os, sys, time
+import os, signal, sys, time
 
 def ask(question):
     time.sleep(0.05)
@@ -52,6 +55,21 @@ def forks(question):
     return "(A)"
 
 def chooses(question): return "(B)"
+
+def recurses(question):
+    sys.setrecursionlimit(300_000)
+    def deeper(level): return deeper(level + 1) + 1
+    return deeper(0)
+
+def stops(question):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return "(A)"
+
+def ends_its_group(question): os.killpg(os.getpgrp(), signal.SIGKILL)
+
+def ends_its_parent(question):
+    if os.environ.get("ENDS"): os.kill(os.getppid(), signal.SIGKILL)
+    return "(A)"
 """
 
 
@@ -93,6 +111,30 @@ def test_no_agent_is_changed_by_another_of_its_file(home: Path, capfd: pytest.Ca
     assert len(shown) == 101
     assert shown[-1] == "./app.py:prints | … prints more: see its attempts' traces"
     assert max(map(len, shown)) < 600
+
+
+def test_a_command_ends_whatever_a_system_does_to_itself(home: Path) -> None:
+    ask, recurses, stops, group = attempts(home, "ask", "recurses", "stops", "ends_its_group", limit=1)
+    assert [attempt.status for attempt in ask] == ["completed"]
+    assert recurses[0].reason == "RecursionError: maximum recursion depth exceeded"
+    assert len(notes(recurses[0], "traceback")[0]) < 50_000
+    assert stops[0].reason.endswith("was stopped by a signal, and then ended")
+    assert group[0].reason.endswith("was ended by SIGKILL")
+
+
+@pytest.mark.slow
+def test_attempts_are_whole_if_a_system_kills_the_command(folder: Path, home: Path) -> None:
+    command = [sys.executable, "-m", "ragrounds", "run", "--limit", "2", "--display", "none"]
+    command += ["--agent", "./app.py:ask", "--agent", "./app.py:ends_its_parent"]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
+    codes = [
+        subprocess.run(command, cwd=folder, env={**environment, **more}, capture_output=True, timeout=240).returncode
+        for more in ({"ENDS": "1"}, {"ENDS": ""})
+    ]
+    assert codes == [-signal.SIGKILL, 0]
+    with Store(home) as store:
+        statuses = [attempt.status for run in store.runs() for attempt in store.attempts(run)]
+    assert statuses == ["completed"] * 4
 
 
 def test_agents_share_a_process_if_that_is_set_and_it_is_named(home: Path) -> None:

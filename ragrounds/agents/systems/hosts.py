@@ -138,6 +138,7 @@ class Host:
         self._thread.start()
         self._prints = threading.Thread(target=self._forward_output, name="ragrounds-host-prints", daemon=True)
         self._prints.start()
+        threading.Thread(target=self._end_if_stopped, name="ragrounds-host-state", daemon=True).start()
 
     def opened(self, system: HostedSystem) -> Work:
         """Return the work of loading a system in this host, which is started if necessary."""
@@ -258,6 +259,18 @@ class Host:
             work.fail(self._ended(work, shared=runs > 1))
         self._line.close()
         os.close(self._life)
+
+    def _end_if_stopped(self) -> None:
+        """End the host if it has stopped itself (SIGSTOP), because it would answer no more."""
+        states = os.WEXITED | os.WSTOPPED | os.WNOWAIT if hasattr(os, "waitid") else 0
+        with contextlib.suppress(ChildProcessError):
+            while states and (state := os.waitid(os.P_PID, self.pid, states)) and state.si_code == os.CLD_STOPPED:
+                time.sleep(_GRACE)  # a batch system may stop and continue all processes
+                state = os.waitid(os.P_PID, self.pid, states | os.WNOHANG)
+                if state is not None and state.si_code == os.CLD_STOPPED:
+                    self.refuse("was stopped by a signal, and then ended")
+                    self._kill()
+                    return
 
     def _forward_output(self) -> None:
         """Forward the first lines of its output, with its name, to the current standard error, which a full-screen
