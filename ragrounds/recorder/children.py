@@ -266,7 +266,7 @@ class _Listener:
 
 
 _listening: list[_Listener] = []
-_starting = threading.Lock()
+_starting = threading.RLock()  # a signal handler of the same thread may start a child, too
 _watchers: weakref.WeakValueDictionary[str, Watcher] = weakref.WeakValueDictionary()
 _tokens: weakref.WeakKeyDictionary[Watcher, str] = weakref.WeakKeyDictionary()
 _reads: weakref.WeakValueDictionary[str, Reads] = weakref.WeakValueDictionary()
@@ -387,7 +387,7 @@ def after_fork() -> None:
 def joined() -> bool:
     """Return True if this forked child has its own connection to its parent. Everything inherited is closed."""
     global _starting
-    _starting = threading.Lock()  # another thread may have held it
+    _starting = threading.RLock()  # another thread may have held it
     FORKS.__init__()  # type: ignore[misc]
     watcher, inherited = getattr(_forking, "way", None), WATCHER.get()
     _forking.way = _forking.turn = None

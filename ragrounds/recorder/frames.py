@@ -10,6 +10,7 @@ import json
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -120,13 +121,14 @@ class Sender:
 
     def __init__(self, sink: socket.socket) -> None:
         self._sink = sink
-        self._lock = threading.Lock()
-        self._buffer: list[bytes] = []
+        # A signal handler or a finalizer of the system may send in the middle of a sending by the same thread.
+        self._lock = threading.RLock()
+        self._sends = False
+        self._buffer: deque[bytes] = deque()
 
     def hold(self, frame: bytes) -> None:
         """Keep a frame until :meth:`send`. Frames that are sent together cost as much as one."""
-        with self._lock:
-            self._buffer.append(frame)
+        self._buffer.append(frame)
 
     def send(self) -> None:
         """Send the held frames.
@@ -135,6 +137,11 @@ class Sender:
             OSError: the other side is gone.
         """
         with self._lock:
-            frames, self._buffer = self._buffer, []
-            if frames:
-                self._sink.sendall(b"".join(frames))
+            if self._sends:  # the interrupted sending sends these frames after its own
+                return
+            self._sends = True
+            try:
+                while self._buffer:
+                    self._sink.sendall(b"".join(self._buffer.popleft() for _ in range(len(self._buffer))))
+            finally:
+                self._sends = False
