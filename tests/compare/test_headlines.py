@@ -6,13 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.base.records import Question, Score
-from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.claims.assertions import check_claims
+from ragrounds.evals.compare.comparison import QuestionCost, compare
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.tables.comparison_tables import comparison_tables
 from ragrounds.ui.tables.comparison_words import unjudged, verdict_lines
-from ragrounds.ui.tables.one_screen import conclusion_lines
+from ragrounds.ui.tables.one_screen import conclusion_lines, run_costs, summary_table
 from tests.compare.making import add_run, questions
 
 
@@ -167,3 +168,33 @@ def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(stor
     assert not unjudged(benchmark, [scorer, "rouge-l"], [run.id for run in runs])
     assert not unjudged("mirage", ["mirage"], ["one-run"])
     assert not unjudged("mrag/clfqa", ["rouge-l"], ["one-run"])
+
+
+def test_costs_of_a_row_are_those_of_the_first_headlines_questions_whatever_its_partner(store):
+    long = [Question(id=f"l{place}", benchmark="x/long", text="?", kind="long") for place in range(5)]
+    asked = [*questions(4), *questions(6, "x/two"), *long]
+    prices = [0.001] * 4 + [0.003] * 6 + [0.1] * 5
+    one, priced, unknown = (
+        add_run(store, name, asked, [1] * 10 + ["unscored"] * 5, scorer="robust", cost_uncached=cost)
+        for name, cost in (("one", prices), ("priced", prices), ("unknown", None))
+    )
+    for run in (one, priced, unknown):
+        scored(store, run, "facts", {question.id: 1.0 for question in long})
+    costs = []
+    for runs in ([one], [one, priced], [one, unknown], [one, priced, unknown]):
+        found = compare(store, runs)
+        tables = [table for table, _ in found.shown_tables()]
+        assert [table.scorer for table in tables] == ["robust", "facts"]
+        summary = summary_table(found, tables, {run.id: run.agent for run in runs})
+        assert "15 questions (10 robust with costs, 5 facts)" in summary.title
+        by_run = run_costs(found, tables)
+        costs.append(by_run[one.id])
+        points = {point.run: point.cost.value for point in tables[0].frontier.points} if tables[0].frontier else {}
+        if priced in runs and unknown not in runs:
+            assert points[one.id] == pytest.approx(by_run[one.id].dollars)
+        assert unknown not in runs or by_run[unknown.id].dollars is None
+    # The mean over both datasets of choice questions: (.1 + .3) / 2 cents, (250 + 750) / 2 + 10 tokens in all.
+    assert set(costs) == {QuestionCost(dollars=0.002, tokens=510.0, seconds=0.5)}
+    for claim, value in (("cost(one) > 0", 0.002), ("tokens(one) > 0", 510.0), ("seconds(one) > 0", 0.5)):
+        (verdict,) = check_claims(store, [one, priced], [claim], scorer="robust")
+        assert verdict.conditions[0].value == pytest.approx(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
-from ragrounds.base.spent import total_spent
+from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
@@ -26,6 +26,7 @@ from ragrounds.evals.compare.figures import (
     Pair,
     RunPair,
     chosen_pairs,
+    design,
     figure,
     group_table,
     holm_corrected,
@@ -40,6 +41,7 @@ from ragrounds.evals.judges.rescoring import missing_notes, stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
+from ragrounds.evals.stats.estimates import combined_mean
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.reads import changed_words
 from ragrounds.evals.store.run_names import kept_names
@@ -121,6 +123,18 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
         return self.origin == "imported"
 
 
+class QuestionCost(Struct, frozen=True, kw_only=True):
+    """Mean cost of a question, over those of one scorer that were asked; ``None`` if it is unknown for any of them.
+
+    It is averaged as scores are: over the questions of a dataset, then over datasets.
+    """
+
+    dollars: float | None = None
+    """US dollars at full price."""
+    tokens: float | None = None
+    seconds: float | None = None
+
+
 class RunFigures(Struct, frozen=True, kw_only=True):
     """A run's figures under one scorer."""
 
@@ -129,6 +143,7 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     datasets: dict[str, Figure]
     overall: Figure
     """Unweighted mean over datasets (MIRAGE Section 3.1); for a single dataset, that dataset's figure."""
+    cost: QuestionCost = QuestionCost()
     outcomes: dict[str, int]
     """Attempts by outcome: the answer status, or the status of an attempt that did not end well."""
     outcomes_by_part: dict[str, dict[str, int]] = {}
@@ -338,6 +353,31 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     }
 
 
+def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Question]) -> QuestionCost:
+    """Return the mean cost of those of the questions that the run was asked."""
+    by_question: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for attempt in summaries:
+        if attempt.status != "not_run":
+            by_question[attempt.question_id].append(attempt)
+    asked = [question for question in questions if question.id in by_question]
+
+    def mean(cost: Callable[[Spent], float | None]) -> float | None:
+        totals = [known_sum(cost(attempt.spent) for attempt in by_question[question.id]) for question in asked]
+        means = [
+            total / len(by_question[question.id])
+            for question, total in zip(asked, totals, strict=True)
+            if total is not None
+        ]
+        is_known = 0 < len(asked) == len(means)
+        return combined_mean([means], [1.0], *design(asked), resamples=0).value if is_known else None
+
+    return QuestionCost(
+        dollars=mean(attrgetter("cost_uncached")),
+        tokens=mean(attrgetter("tokens")),
+        seconds=mean(attrgetter("seconds")) if run.timed else None,
+    )
+
+
 def no_model(run: Run) -> NoModel:
     """Return which substitute answered in a run in place of a language model.
 
@@ -504,6 +544,7 @@ class _Tables:
             agent=run.agent,
             datasets=figures,
             overall=overall or figure(questions, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs),
+            cost=question_cost(run, self.basis.summaries[run.id], questions),
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,

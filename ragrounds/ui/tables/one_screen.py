@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from types import MappingProxyType
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.comparison import Comparison, QuestionCost, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
@@ -29,6 +28,7 @@ from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     difference_text,
     dollars,
+    duration,
     ends,
     figure_text,
     in_scale,
@@ -47,15 +47,6 @@ _MAX_NOTES = 2
 """Number of notes that are printed; further notes are counted."""
 _PRICED_QUESTIONS = 100
 """Number of questions that a price refers to."""
-
-
-class RunCost(Struct, frozen=True):
-    """Cost of a run; ``None`` if not known."""
-
-    dollars: float | None
-    """Dollars per 100 questions at full price."""
-    tokens: float | None
-    """Tokens per question."""
 
 
 def print_one_screen(
@@ -120,7 +111,7 @@ def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, s
     costs = run_costs(comparison, tables)
     if any(cost.dollars for cost in costs.values()):
         return {
-            run: f"{dollars(cost.dollars)} per {_PRICED_QUESTIONS} questions"
+            run: f"{dollars(_PRICED_QUESTIONS * cost.dollars)} per {_PRICED_QUESTIONS} questions"
             if cost.dollars is not None
             else "an unknown price"
             for run, cost in costs.items()
@@ -183,7 +174,8 @@ def summary_table(
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
-        title += f" ({', '.join(f'{count:,} {scorer}' for scorer, count in counts.items())})"
+        parts = [f"{count:,} {scorer}" for scorer, count in counts.items()]
+        title += f" ({', '.join([f'{parts[0]} with costs', *parts[1:]])})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in tables)
     table = table_of("summary", rows, columns, title=f"{title} · percent" if percents else title)
@@ -279,37 +271,40 @@ def _swap_sides(tests: PairedFigure) -> PairedFigure:
     )
 
 
-def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, RunCost]:
-    """Return the cost of each run by its id.
+def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, QuestionCost]:
+    """Return the cost of a question of each run by its id, over the questions of the first headline.
 
-    If the first headline's frontier uses dollars, they are averaged over datasets as its scores are.
+    If no answer has a score yet, it is the mean cost of the attempts that were made.
     """
-    frontier, costs = tables[0].frontier if tables else None, dict[str, RunCost]()
-    placed = frontier.points if frontier is not None and frontier.measure == "cost_uncached" else ()
-    averages = {point.run: point.cost.value for point in placed}
-    for row in comparison.rows:
-        per_question = averages.get(row.run)
-        if per_question is None and row.made and row.cost_uncached is not None:
-            per_question = row.cost_uncached / row.made
-        tokens_per_question = row.usage.total / row.made if row.usage and row.made else None
-        costs[row.run] = RunCost(
-            None if per_question is None else _PRICED_QUESTIONS * per_question, tokens_per_question
+    if tables:
+        return {line.run: line.cost for line in tables[0].lines}
+    return {
+        row.run: QuestionCost(
+            dollars=row.cost_uncached / row.made if row.made and row.cost_uncached is not None else None,
+            tokens=row.usage.total / row.made if row.made and row.usage else None,
+            seconds=row.seconds,
         )
-    return costs
+        for row in comparison.rows
+    }
 
 
-def cost_columns(costs: Mapping[str, RunCost]) -> tuple[Column, ...]:
+def cost_columns(costs: Mapping[str, QuestionCost]) -> tuple[Column, ...]:
     """Return the columns of runs on the same questions that are not about scores.
 
-    They are those of lists of runs, with the price and the tokens of a question in place of what whole runs cost.
-
     Args:
-        costs: run id → cost of the run, by :func:`run_costs`.
+        costs: run id → cost of a question, by :func:`run_costs`.
     """
+
+    def price(row: RunTotals) -> float | None:
+        """Return dollars per 100 questions."""
+        per_question = costs[row.run].dollars
+        return None if per_question is None else _PRICED_QUESTIONS * per_question
+
     return (
-        Column(f"$/{_PRICED_QUESTIONS}", lambda row: costs[row.run].dollars, dollars),
+        Column(f"$/{_PRICED_QUESTIONS}", price, dollars),
         Column("tokens", lambda row: costs[row.run].tokens, tokens, spare=1),
-        *(column for column in LISTED if column.unit != "US dollars"),
+        Column("time", lambda row: costs[row.run].seconds, duration, spare=9),
+        *(column for column in LISTED if column.unit not in ("US dollars", "seconds")),
     )
 
 

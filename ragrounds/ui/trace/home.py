@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OUTCOMES, Run
-from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable, compare
+from ragrounds.evals.compare.comparison import Comparison, QuestionCost, RunFigures, ScorerTable, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
@@ -30,7 +30,7 @@ from ragrounds.ui.columns import Column, visible_columns
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import RunCost, cost_columns, prices, run_costs
+from ragrounds.ui.tables.one_screen import cost_columns, prices, run_costs
 from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
@@ -57,7 +57,7 @@ class RunGroup(Struct):
     names: dict[str, str] = {}
     """Run id → name of the run here, safe to show."""
     comparison: Comparison | None = None
-    costs: dict[str, RunCost] = {}
+    costs: dict[str, QuestionCost] = {}
     """Run id → costs of the run in the comparison."""
     trouble: str = ""
     """Reason why the runs cannot be compared; empty if they can."""
@@ -256,7 +256,7 @@ class HomeScreen(Screen[int | None]):
         styled = zip(figures, columns, styles, strict=False)
         return [*cells, *((fit(text, room, right=True), style) for text, (_, room), style in styled)]
 
-    def _cost_columns(self, width: int, costs: Mapping[str, RunCost]) -> list[Column]:
+    def _cost_columns(self, width: int, costs: Mapping[str, QuestionCost]) -> list[Column]:
         """Return the columns of costs that a screen of this width has."""
         rows = [row for group in self.groups if group.comparison for row in group.comparison.rows]
         return [column for column in visible_columns(cost_columns(costs), rows) if width >= _WIDE or not column.spare]
