@@ -239,8 +239,8 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
                 )
                 reason = without_verdicts if missing else "the answer claims nothing"
             if value is not None and scorer.name in details:
-                description, texts, verdicts = details[scorer.name]
-                failing = [text for text, verdict in zip(texts, verdicts, strict=True) if verdict is False]
+                description, listed, verdicts = details[scorer.name]
+                failing = [text for text, verdict in zip(listed, verdicts, strict=True) if verdict is False]
                 reason = f"{description}: {'; '.join(failing)}" if failing else ""
             record_json = msgspec.json.encode(record).decode() if scorer is self.method.scorers[-1] else ""
             scores.append(scorer.scored(attempt, value, read_long(attempt, question), record_json, reason))
