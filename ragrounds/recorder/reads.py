@@ -94,7 +94,7 @@ class Reads:
         self._new = True
         self._reported: dict[str, dict[str, Any]] = {}
         self._of_children: dict[str, dict[str, Any]] = {}
-        self._send: Callable[[dict[str, dict[str, Any]]], None] | None = None
+        self.sends: Callable[[dict[str, dict[str, Any]]], None] | None = None
         """Function that reports to the parent process. ``None`` if this process is not a child of a system's."""
         if alone:
             _FALLBACK.append(self)
@@ -135,7 +135,7 @@ class Reads:
     def forked(self, send: Callable[[dict[str, dict[str, Any]]], None]) -> None:
         """Report all that is read from now on by `send`: this is a child process."""
         self._lock = threading.Lock()  # another thread of the parent may have held it
-        self._send, self._new = send, False
+        self.sends, self._new = send, False
 
     def take_in(self, reported: dict[str, dict[str, Any]]) -> None:
         """Add the dependencies that a child process reports."""
@@ -146,8 +146,8 @@ class Reads:
 
     def report(self) -> None:
         """Report what is new, if this is a child process. It may end at any time."""
-        if self._send is not None and self._new:
-            self._send(self.take())
+        if self.sends is not None and self._new:
+            self.sends(self.take())
 
     def opened(self, path: object, flags: int) -> None:
         """Record that a file is opened."""
@@ -341,7 +341,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     _hooking.now = True
     try:
         _EVENTS[event](reads, arguments)
-        reads.report()
+        if reads.sends is not None:
+            reads.report()
     except Exception:  # noqa: S110 - recording must not disturb the recorded system
         pass
     finally:
