@@ -50,7 +50,7 @@ from ragrounds.evals.judges.labels import (
     shown_items,
 )
 from ragrounds.evals.judges.methods import by_panel, label_method, verdicts, was_judged
-from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
+from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.ledger import JUDGING, ledger
 from ragrounds.evals.store.store import Store
@@ -279,13 +279,6 @@ class _JudgedFigures:
         )
 
 
-def _common_judges(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
-    """Return the judges of all of these runs; ``None`` if they are not recorded, or not the same for all runs."""
-    find = JudgeFinder(store)
-    first, *other_judges = (find(run, method.scorers[-1].name) for run in runs)
-    return first if all(judges == first for judges in other_judges) else None
-
-
 @takes(SheetArguments)
 def write_label_sheet(arguments: SheetArguments) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, without the verdicts.
@@ -339,7 +332,10 @@ def judge_agreement(arguments: AgreementArguments) -> AgreementResult:
             }
             for run in runs
         }
-        panel, score_judges = any(by_panel(store, run, method) for run in runs), _common_judges(store, runs, method)
+        panel, find_judges = any(by_panel(store, run, method) for run in runs), JudgeFinder(store)
+        first_judges, *other_judges = (find_judges(run, method.scorers[-1].name) for run in runs)
+        # Not known if they are not recorded, or not the same for all runs.
+        score_judges = first_judges if all(other == first_judges for other in other_judges) else None
         figures = _JudgedFigures(store, runs, method, labels, chances, epoch, of_runs)
         pooled_verdicts = pooled(of_runs)
         try:

@@ -101,7 +101,12 @@ def combined_mean(
         ]
         low, high = min(*bounds, value), max(*bounds, value)
         return Estimate(value=value, n=len(numbers), low=low, high=high, level=level, method="adjusted Wald")
-    sums = _by_stratum(numbers, np.ones(len(numbers)), stratum, cluster)
+    # For every stratum an array of (sum of values, number of values), one row for each cluster.
+    n_clusters = int(cluster.max()) + 1
+    stratum_of_cluster = np.zeros(n_clusters, dtype=np.intp)
+    stratum_of_cluster[cluster] = stratum
+    rows = np.column_stack([_sum_by_index(cluster, part, n_clusters) for part in (numbers, np.ones(len(numbers)))])
+    sums = [rows[stratum_of_cluster == stratum_index] for stratum_index in range(int(stratum.max()) + 1)]
     if not bootstrap_holds(sums):
         return Estimate(value=value, n=len(numbers), low=None, high=None, level=level, method="too few")
     replicates = resampled(sums, stratum_weights, resamples, seed)
@@ -360,12 +365,3 @@ def _tallies(sums: Floats, sizes: Floats, squares: Floats, stratum: Places, clus
 def _sum_by_index(indices: Places, numbers: Floats, count: int) -> Floats:
     """Return the sum of the numbers for each index."""
     return np.bincount(indices, numbers, count).astype(np.float64)
-
-
-def _by_stratum(numbers: Floats, sizes: Floats, stratum: Places, cluster: Places) -> list[Floats]:
-    """Return for every stratum an array of (sum of values, number of values), one row for each cluster."""
-    count = int(cluster.max()) + 1
-    stratum_of_cluster = np.zeros(count, dtype=np.intp)
-    stratum_of_cluster[cluster] = stratum
-    rows = np.column_stack([_sum_by_index(cluster, numbers, count), _sum_by_index(cluster, sizes, count)])
-    return [rows[stratum_of_cluster == stratum_index] for stratum_index in range(int(stratum.max()) + 1)]

@@ -46,7 +46,11 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
-            return _decode_marked(data, name)
+            try:
+                return data.decode(name), ()
+            except UnicodeDecodeError:
+                decoded = data.decode(name, "replace")
+                return decoded, (Remark("cut", REPLACED, f"{decoded.count(chr(0xFFFD)):,} of them"),)
     for start, kind in _OTHER_KINDS:
         if data.startswith(start):
             raise DocumentFault("its content is of another kind than its ending says", kind)
@@ -60,15 +64,6 @@ def decode(data: bytes, declared: str = "") -> tuple[str, tuple[Remark, ...]]:
     if "\0" in text[:65_536]:
         return _decode_wide(data)
     return text, (Remark("read", GUESSED, f"UTF-8, it says {declared}"),) if declared and not text.isascii() else ()
-
-
-def _decode_marked(content: bytes, name: str) -> tuple[str, tuple[Remark, ...]]:
-    """Decode text with a byte order mark."""
-    try:
-        return content.decode(name), ()
-    except UnicodeDecodeError:
-        text = content.decode(name, "replace")
-        return text, (Remark("cut", REPLACED, f"{text.count(chr(0xFFFD)):,} of them"),)
 
 
 def _decode_declared(content: bytes, name: str) -> str | None:

@@ -173,8 +173,12 @@ def _blocks(part: Element) -> list[Block]:
                 before = before.partition(r"\begin{document}")[2].partition(r"\end{document}")[0] or before
             blocks.add(before)
             inner = level + (child.tag == "sec")
-            content = _best(child) if child.tag == "alternatives" else child
-            entered.append((iter(content), child, element.tag, inner, table))
+            content = iter(child)
+            if child.tag == "alternatives":
+                # Forms of the same content: one that is read, mathematics before its TeX.
+                forms = [form for form in child if form.tag not in _LEFT_OUT]
+                content = iter(sorted(forms, key=lambda form: form.tag in ("tex-math", "textual-form"))[:1])
+            entered.append((content, child, element.tag, inner, table))
     return blocks.done()
 
 
@@ -202,12 +206,6 @@ def _is_left_out(element: Element, parent: str) -> bool:
     if tag == "xref":
         return element.get("ref-type") not in _INSIDE
     return tag in _LEFT_OUT or (tag == "label" and parent in _SECTIONS) or tag.endswith("}annotation")
-
-
-def _best(alternatives: Element) -> list[Element]:
-    """Return one of several forms of the same content: the form with the most text, mathematics before its TeX."""
-    forms = [form for form in alternatives if form.tag not in _LEFT_OUT]
-    return sorted(forms, key=lambda form: form.tag in ("tex-math", "textual-form"))[:1]
 
 
 def _section(element: Element, level: int, blocks: list[str]) -> None:

@@ -69,7 +69,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     path = source.file(FILE)
     for location, value in read_jsonl(path):
         document = convert(value, Document, path, location)
-        part = _part(document.split)
+        split = document.split
+        tested = "test" if "DDI Extraction" in split else "ner" if "DrugNER" in split else ""
+        part = "train" if split.startswith("Train") else tested
         if not part:
             raise broken(path, f"the split {quote_value(document.split)} is not known", location)
         triplets = list(interactions(document, path, location))
@@ -95,14 +97,6 @@ def interactions(document: Document, path: Path, location: str) -> Iterator[Trip
                 raise broken(path, "a pair has an entity that is not in its sentence", location)
             if pair.ddi == "true" and pair.type in TYPES:
                 yield names[pair.e1], pair.type, names[pair.e2]
-
-
-def _part(split: str) -> str:
-    if split.startswith("Train"):
-        return "train"
-    if "DDI Extraction" in split:
-        return "test"
-    return "ner" if "DrugNER" in split else ""
 
 
 FAMILY = Family(name="ddi", items=items, file=FILE, needs=(FILE,))
