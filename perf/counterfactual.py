@@ -1,6 +1,7 @@
 """Counterfactuals on a model with a known rule: do the intervals hold, is the identity called an effect, what is asked.
 
     python perf/counterfactual.py [--simulations 1000] [--questions 200] [--forks 10000] [--kills 2] [--data FOLDER]
+    python perf/counterfactual.py --tables 300 [--settings 0 1]      # only: how often a table says that answers change
 
 The model answers what a document says with probability `p` where its prompt holds that document, else draws; with rate
 `r` a reply is drawn anew each time that it is asked for. So the truth of each change is known. Simulations answer each
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -33,7 +34,8 @@ import ragrounds as rr  # noqa: E402
 from ragrounds.base.records import Question  # noqa: E402
 from ragrounds.evals.compare.figures import PairedFigure, paired  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
-from ragrounds.extensions.counterfactual.effects import followed, sampling_order  # noqa: E402
+from ragrounds.evals.stats import holm  # noqa: E402
+from ragrounds.extensions.counterfactual.effects import exchange_p, followed, sampling_order  # noqa: E402
 from tests.extensions.counterfactual.test_recorded_systems import SYSTEM  # noqa: E402
 from tests.servers.http_script import Asked, HttpScript, Told  # noqa: E402
 
@@ -109,6 +111,54 @@ def until_known(questions: list[Question], before: dict[str, float], after: dict
         if found.p_always < 0.05 or wide <= 0.15:
             break
     return found
+
+
+SETTINGS = ((1, 100, 0.1), (1, 100, 0.3), (1, 200, 0.1), (1, 200, 0.3), (5, 200, 0.2))
+"""Agents, questions, and share of the replies that are drawn anew."""
+
+
+def answers_changed(tables: int, settings: Sequence[int]) -> None:
+    """How often a table of nine changes says that answers change: without any effect, and with one of 15 points."""
+    print("| agents | questions | redrawn | false verdicts: cells, alone | tables, alone | tables, Holm | "
+          "found of a change of 15 points, alone | Holm |")  # fmt: skip
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for agents, n, rate in [SETTINGS[place] for place in settings]:
+        cells, alone, corrected, found, found_corrected = 0, 0, 0, 0, 0
+        for number in range(tables):
+            draw = np.random.default_rng([number, n, agents])
+            significant, p_values = list[bool](), list[float]()
+            for agent in range(agents):
+                letters = draw.integers(4, size=n)
+                # The stored answers, two that are asked for again, nine changes without an effect, and one with one.
+                redrawn = draw.random((12 + (agent == 0), n)) < rate
+                answers = np.where(redrawn, draw.integers(4, size=redrawn.shape), letters)
+                if agent == 0:
+                    moved = draw.random(n) < 0.2
+                    answers[12, moved] = draw.integers(4, size=moved.sum())
+                other = [
+                    {str(place): float(value) for place, value in enumerate(row)} for row in answers[1:] != answers[0]
+                ]
+                questions = [Question(id=str(place), benchmark="t", text="") for place in range(n)]
+                for changed in other[2:]:
+                    p_values.append(exchange_p(questions, changed, other[:2], number))
+                    noise = {id: (other[0][id] + other[1][id]) / 2 for id in changed}
+                    differences = np.array([changed[id] - noise[id] for id in changed])
+                    # An interval that leaves out 0 is never reached by less than 1.5 standard errors.
+                    near = differences.mean() > 1.5 * differences.std() / n**0.5
+                    significant.append(near and (paired(questions, noise, changed, 0).low or 0.0) > 0)
+            # The change with an effect is the tenth of the first agent; without it the table has none.
+            without = [place for place in range(len(p_values)) if place != 9]
+            by_holm = holm([p_values[place] for place in without])
+            cells += sum(significant[place] for place in without)
+            alone += any(significant[place] for place in without)
+            corrected += any(significant[place] and p < 0.05 for place, p in zip(without, by_holm, strict=True))
+            found += significant[9]
+            found_corrected += significant[9] and holm(p_values)[9] < 0.05
+        shares = [count / tables for count in (cells / 9 / agents, alone, corrected, found, found_corrected)]
+        print(
+            f"| {agents} | {n} | {rate:.0%} | " + " | ".join(f"{100 * share:.1f} %" for share in shares) + " |",
+            flush=True,
+        )
 
 
 FACT = re.compile(r"FACT(\d+): the right option of it is ([A-D])")
@@ -312,12 +362,17 @@ def table(data: Path, n: int) -> None:
 def main() -> None:
     """Run all parts."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--tables", type=int, default=0)
+    parser.add_argument("--settings", type=int, nargs="*", default=range(len(SETTINGS)), help="places in SETTINGS")
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--forks", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=2)
     parser.add_argument("--data", type=Path, default=os.environ.get("RAGROUNDS_TEST_DATA"))
     given = parser.parse_args()
+    if given.tables:
+        answers_changed(given.tables, given.settings)
+        return
     if given.simulations:
         coverage(given.simulations, given.questions)
     if given.forks:

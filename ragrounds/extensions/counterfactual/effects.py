@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
+from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -32,6 +35,8 @@ AttemptKey = tuple[str, int]
 Shares = Mapping[str, float]
 """Share of a question's attempts, by question id."""
 LEVEL = 0.05
+_BATCHES, _BATCH = 20, 1000
+"""Number of random exchanges, in batches."""
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -90,6 +95,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     """
     beyond: PairedFigure | None = None
     """`changed` minus `noise`, paired by question."""
+    p_changed: float | None = None
+    """P value that more answers change than by asking again, adjusted like `p`; ``None`` without a noise floor."""
     next_query: Figure | None
     """Share whose next search differs or is missing, among attempts that search again."""
     argued: Figure | None = None
@@ -120,7 +127,8 @@ class Effect(Struct, frozen=True, kw_only=True):
             return "effect"
         if self.settled is not None and self.difference.leaves_out_0:
             return "open: failures"
-        if self.beyond is not None and self.beyond.low is not None and self.beyond.low > 0:
+        beyond = self.beyond.low if self.beyond is not None else None
+        if self.p_changed is not None and self.p_changed < LEVEL and beyond is not None and beyond > 0:
             return "answers change"
         return "within noise" if self.noise is not None else "not significant"
 
@@ -187,21 +195,23 @@ def effects(store: Store, runs: Sequence[Run], scorer: str, seed: int = 0) -> li
             else:
                 changed.append(scored)
         baseline = closed_book if closed_book is not parent else None
-        measured += [_measure_effect(store, parent, samples, scorer, seed, None, None) for samples in floors.values()]
+        measured += [_measure_effect(store, parent, samples, scorer, seed, (), None) for samples in floors.values()]
         for scored in changed:
             assert scored.change is not None
-            noise = _noise(parent, floors.get(scored.change.fork, []))
+            noise = [_changed_shares(parent, sample) for sample in floors.get(scored.change.fork, [])]
             measured.append(_measure_effect(store, parent, [scored], scorer, seed, noise, baseline))
-    adjustable = [
-        (effect, value)
+    p = _adjusted({effect.counterfactuals: _unadjusted_p(effect) for effect in measured if not effect.is_identity})
+    p_changed = _adjusted({effect.counterfactuals: effect.p_changed for effect in measured})
+    return [
+        replace(effect, p=p.get(effect.counterfactuals), p_changed=p_changed.get(effect.counterfactuals))
         for effect in measured
-        if not effect.is_identity and (value := _unadjusted_p(effect)) is not None
     ]
-    adjusted = holm([value for _, value in adjustable])
-    p_by_counterfactuals = {
-        effect.counterfactuals: value for (effect, _), value in zip(adjustable, adjusted, strict=True)
-    }
-    return [replace(effect, p=p_by_counterfactuals.get(effect.counterfactuals)) for effect in measured]
+
+
+def _adjusted(p_values: Mapping[tuple[str, ...], float | None]) -> dict[tuple[str, ...], float]:
+    """Return the p values that are known, adjusted by Holm's procedure for all of them."""
+    known = {key: value for key, value in p_values.items() if value is not None}
+    return dict(zip(known, holm(list(known.values())), strict=True))
 
 
 def sampling_order(questions: Sequence[Question], seed: int) -> list[Question]:
@@ -251,10 +261,13 @@ def _measure_effect(
     samples: Sequence[_ScoredRun],
     scorer: str,
     seed: int,
-    noise: Shares | None,
+    repeated_shares: Sequence[Shares],
     closed_book: _ScoredRun | None,
 ) -> Effect:
-    """Measure the effect of one change, or of all samples of an identity together."""
+    """Measure the effect of one change, or of all samples of an identity together.
+
+    `repeated_shares` are the shares of other answers in each sample of the identity, for the noise floor of a change.
+    """
     run, epochs, scorer_record = parent.run, parent.run.epochs, described(scorer)
     change = samples[0].change
     assert change is not None
@@ -312,7 +325,9 @@ def _measure_effect(
              for key, original, repeated in traced
              if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip
     model_calls = [call for _, _, repeated in traced for call in calls(repeated.events) if call.kind == "model"]
-    has_noise = noise is not None and all(question.id in noise for question in questions)
+    complete_samples = [shares for shares in repeated_shares if all(question.id in shares for question in questions)]
+    noise = {question.id: fmean(shares[question.id] for shares in complete_samples) for question in questions
+             if complete_samples}  # fmt: skip
     known_split = _split_by_knowledge(closed_book, questions, scorer) if closed_book is not None else None
     effect = Effect(
         run=run.id,
@@ -331,8 +346,9 @@ def _measure_effect(
         lost=share((key, original.value == 1.0 != repeated.value) for key, original, repeated in pairs),
         gained=share((key, original.value != 1.0 == repeated.value) for key, original, repeated in pairs),
         changed=figure(questions, changed, {}, seed) if questions else None,
-        noise=figure(questions, noise, {}, seed) if has_noise and noise is not None and questions else None,
-        beyond=paired(questions, noise, changed, seed) if has_noise and noise is not None else None,
+        noise=figure(questions, noise, {}, seed) if noise else None,
+        beyond=paired(questions, noise, changed, seed) if noise else None,
+        p_changed=exchange_p(questions, changed, complete_samples, seed) if noise else None,
         next_query=share(next_query_changed),
         argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in argued_pairs),
         argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in argued_pairs),
@@ -397,15 +413,33 @@ def _passage_uses(
     }
 
 
-def _noise(parent: _ScoredRun, identities: Sequence[_ScoredRun]) -> Shares | None:
-    """Return the share of attempts whose answer differs if the model is asked again, by question id."""
-    pairs = [
+def _changed_shares(parent: _ScoredRun, identity: _ScoredRun) -> Shares:
+    """Return the share of attempts whose answer differs in a sample of the identity, by question id."""
+    return _by_question(
         (key, score.prediction != identity.scores[key].prediction)
-        for identity in identities
         for key, score in parent.scores.items()
         if key in identity.scores
-    ]
-    return _by_question(pairs) if pairs else None
+    )
+
+
+def exchange_p(questions: Sequence[Question], changed: Shares, repeated: Sequence[Shares], seed: int) -> float:
+    """Return the p value that more answers change than by asking again: a permutation test of matched sets.
+
+    Without an effect, the changed answers of a question could equally be those of any repetition. P is the share of
+    random exchanges, a cluster's questions together, by which at least as many answers change.
+    """
+    sizes = Counter(question.benchmark for question in questions)
+    rows: dict[str, np.ndarray[Any, np.dtype[np.float64]]] = {}
+    for question in questions:
+        shares = np.array([changed[question.id], *(sample[question.id] for sample in repeated)])
+        rows[cluster_of(question)] = rows.get(cluster_of(question), 0.0) + shares / sizes[question.benchmark]
+    table = np.array([row for row in rows.values() if np.ptp(row)]).reshape(-1, 1 + len(repeated))
+    generator, reached = np.random.default_rng(seed), 1
+    for _ in range(_BATCHES):
+        exchanged = generator.integers(1 + len(repeated), size=(_BATCH, len(table)))
+        sums = table[np.arange(len(table)), exchanged].sum(axis=1)
+        reached += int((sums >= table[:, 0].sum() - 1e-9).sum())
+    return reached / (1 + _BATCHES * _BATCH)
 
 
 def _split_by_knowledge(
