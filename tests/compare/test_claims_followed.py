@@ -54,7 +54,7 @@ def test_before_the_first_round_nothing_is_known():
 
 
 def test_a_round_counts_by_the_mean_of_its_datasets_of_the_mean_of_duplicates():
-    one, two, three = ASKED[:3]
+    (one, two), (three,) = ASKED[:2], questions(1, "x/two")
     values = {("a", one.id): 1.0, ("a", two.id): 0.0, ("a", three.id): 1.0}
     live = followed("accuracy(a) > 0 @ 95%", (drawn([one, two], [three]), values))
     assert (live.state.conditions[0].value, live.state.questions) == (0.75, 3)

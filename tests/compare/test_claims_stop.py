@@ -451,9 +451,13 @@ def test_duplicates_and_datasets_count_by_their_means(store):
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
     sequence = ConfidenceSequence(null=0.0)
     for one in rounds:
+        # Four questions of x/a are in three clusters, so a question weighs 3 / 4, the twins 3 / 2; x/b weighs 1.
         twins = any(question.cluster for question in one.questions)
-        sequence.add(-((0.5 if twins else 1.0) + 0.5) / 2)
-    assert (tests.draws, tests.low, tests.high) == (len(rounds), sequence.interval.low, sequence.interval.high)
+        wrong_by, weight = (1.0, 2) if twins else (1.0, 1)
+        largest = 2 * 0.75 + 1
+        sequence.add(-(0.75 * wrong_by + 0.5) / largest, (0.75 * weight + 1) / largest)
+    assert tests.draws == len(rounds) == 3
+    assert (tests.low, tests.high) == pytest.approx((sequence.interval.low, sequence.interval.high))
 
 
 def test_costs_of_such_runs_are_not_decided_with_confidence(store):

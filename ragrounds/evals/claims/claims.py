@@ -27,7 +27,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.records import Run, Status
+from ragrounds.base.records import Question, Run, Status
+from ragrounds.evals.compare.figures import table_mean
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
@@ -353,22 +354,23 @@ class _LiveCondition:
         lowest = condition.constant + sum(min(0.0, factor) for factor in factors)
         highest = condition.constant + sum(max(0.0, factor) for factor in factors)
         self._sequence = ConfidenceSequence(lowest, highest, level=self._level, null=0.0)
+        self._counted: list[tuple[Question, float]] = []
         self._missing = 0
         self.decision: Decision = "undecided"
 
     def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count a round. A round without a score in some dataset is left out."""
-        sums = []
-        for part in question_round.parts:
-            values = [self._sum(question.id, value) for question in part]
-            known_values = [number for number in values if number is not None]
-            if not known_values:
-                self._missing += 1
-                return
-            sums.append(sum(known_values) / len(known_values))
-        self._sequence.add(sum(sums) / len(sums))
-        interval = self._sequence.interval
-        if interval is not None and self.decision == "undecided":
+        sums = {question.id: self._sum(question.id, value) for question in question_round.questions}
+        weighed = question_round.weigh(lambda question: sums[question.id])
+        if weighed is None:
+            self._missing += 1
+            return
+        self._counted += [(q, total) for q in question_round.questions if (total := sums[q.id]) is not None]
+        self._sequence.add(*weighed)
+        p = self._sequence.p  # the interval includes 0 until then
+        if p is not None and p <= 1 - self._level and self.decision == "undecided":
+            interval = self._sequence.interval
+            assert interval is not None
             self.decision = decide(self._condition, interval.mean, interval.low, interval.high)
 
     def _sum(self, question: str, value: MeasureValue) -> float | None:
@@ -394,9 +396,9 @@ class _LiveCondition:
         )
         if interval is None:
             return verdict
-        low, high = claimed.interval(interval.low, interval.high)
-        value = claimed.figure(interval.mean)
-        return replace(verdict, value=value, low=low, high=high, p=interval.p, rounds=interval.n)
+        mean = table_mean(*zip(*self._counted, strict=True))
+        low, high = claimed.interval(min(interval.low, mean), max(interval.high, mean))
+        return replace(verdict, value=claimed.figure(mean), low=low, high=high, p=interval.p, rounds=interval.n)
 
 
 def _checked(condition: Condition, claim: str) -> float:

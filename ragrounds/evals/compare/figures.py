@@ -27,6 +27,7 @@ from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import (
     Estimate,
     binomial_error,
+    combined_mean,
     combined_ratio,
     holm,
     macro_error,
@@ -283,6 +284,16 @@ def paired(
         p_mcnemar=test.p if test else None,
         mde=minimum_detectable_effect(test.worth, test.differing) if test and test.differing else None,
     )
+
+
+def table_mean(questions: Sequence[Question], values: Sequence[float]) -> float:
+    """Return the figure of the tables: the unweighted mean over datasets of the mean over a dataset's questions.
+
+    Args:
+        questions: questions of one dataset or several.
+        values: value of each.
+    """
+    return combined_mean([values], [1.0], design(questions)[0], resamples=0).value
 
 
 def _ratio_figure(

@@ -87,11 +87,24 @@ class StopRecord(Struct, frozen=True, kw_only=True):
     """Reason why no further question was started; empty if the claim was decided or the command was interrupted."""
     every: bool = False
     """True if every kind of question was sampled, not only those of the scorer: the claim is about how attempts end."""
+    fixed: bool = False
+    """True if all answers of the runs were tested at once, so that their number does not depend on results."""
+    test: str = ""
+    """Digest of a gate's policy and of what it was tested on; empty for a claim."""
+    number: int = 0
+    """Number of this test among those of gates on the same answers, from 1."""
+
+
+def all_records(store: Store, run: Run) -> list[StopRecord]:
+    """Return the records of all claims and policies that a run was followed or tested for."""
+    records = [msgspec.msgpack.decode(body, type=StopRecord | int) for body in store.stops(run)]
+    # A counterfactual has the seed of its order in place of a record.
+    return [record for record in records if isinstance(record, StopRecord)]
 
 
 def stop_records(store: Store, run: Run) -> list[StopRecord]:
     """Return the records of all claims that a run was followed for."""
-    return [msgspec.msgpack.decode(body, type=StopRecord) for body in store.stops(run)]
+    return [record for record in all_records(store, run) if not record.fixed]
 
 
 def early_stops(store: Store, runs: Sequence[Run]) -> dict[str, StopRecord]:
@@ -198,18 +211,13 @@ class StoppedRuns:
 
 def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values) -> SequentialInterval | None:
     """Return the confidence sequence of `second` minus `first` over rounds where both have scores."""
+
+    def difference(question: Question) -> float | None:
+        scores = first.get(question.id), second.get(question.id)
+        return None if None in scores else scores[1] - scores[0]  # type: ignore[operator]
+
     sequence = ConfidenceSequence(null=0.0)
     for question_round in rounds:
-        sums = []
-        for part in question_round.parts:
-            pairs = [(first.get(question.id), second.get(question.id)) for question in part]
-            differences = [
-                second_score - first_score
-                for first_score, second_score in pairs
-                if first_score is not None and second_score is not None
-            ]
-            if differences:
-                sums.append(sum(differences) / len(differences))
-        if len(sums) == len(question_round.parts):
-            sequence.add(sum(sums) / len(sums))
+        if (weighed := question_round.weigh(difference)) is not None:
+            sequence.add(*weighed)
     return sequence.interval

@@ -94,17 +94,45 @@ class QuestionRound(Struct, frozen=True):
     """One round of a sequential comparison: for every dataset of the benchmark one question, or one cluster of
     duplicates.
 
-    The mean over a round is the unweighted mean over datasets of a question's value, as in the tables. Rounds are
-    alike, so that their mean can be monitored.
+    Questions are weighted as in the tables, where a dataset's figure is the mean over its questions and the headline
+    the unweighted mean over datasets: :meth:`weigh`. Rounds are alike, so that their sums can be monitored.
     """
 
     parts: tuple[tuple[Question, ...], ...]
     """One part for each dataset; its questions are duplicates of each other, or it has only one."""
+    weights: tuple[float, ...] = ()
+    """Weight of a question of each part, such that the weights of all rounds have the same mean for each dataset; by
+    default 1 / its number of questions."""
+    largest: tuple[float, ...] = ()
+    """Weight of the largest cluster of each part's dataset; by default that of the part."""
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """Return all its questions, in the order in which they are asked."""
         return tuple(itertools.chain.from_iterable(self.parts))
+
+    def weigh(self, value: Callable[[Question], float | None], dataset: str = "") -> tuple[float, float] | None:
+        """Return the weighted sum of the questions' values and the sum of their weights.
+
+        Both are shares of the weight of the largest possible round. Questions without a value are left out; ``None`` if
+        no question of some dataset has a value.
+
+        Args:
+            value: function that returns the value of a question.
+            dataset: the only dataset to count; empty for all.
+        """
+        total = weight = bound = 0.0
+        for index, part in enumerate(self.parts):
+            if dataset and part[0].benchmark != dataset:
+                continue
+            values = [number for question in part if (number := value(question)) is not None]
+            if not values:
+                return None
+            question_weight = self.weights[index] if self.weights else 1 / len(part)
+            total += question_weight * sum(values)
+            weight += question_weight * len(values)
+            bound += self.largest[index] if self.largest else 1.0
+        return (total / bound, weight / bound) if bound else None
 
 
 def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]:
@@ -113,14 +141,36 @@ def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]
     They end when the smallest dataset is exhausted. With one dataset and no duplicates a round is a question, and the
     first N are those that ``--limit N`` samples with the same seed.
     """
+    datasets = _clusters(questions)
+    sampled = [
+        [clusters[name] for name in sorted(clusters, key=lambda name: lot(seed, name))]
+        for clusters in datasets.values()
+    ]
+    weights = [len(clusters) / sum(map(len, clusters.values())) for clusters in datasets.values()]
+    largest = [weight * max(map(len, clusters)) for weight, clusters in zip(weights, sampled, strict=True)]
+    return [QuestionRound(parts, tuple(weights), tuple(largest)) for parts in zip(*sampled, strict=False)]
+
+
+def cluster_rounds(questions: Iterable[Question]) -> list[QuestionRound]:
+    """Return every cluster of questions as a round of its own, so that all together have the weights of the tables."""
+    datasets = _clusters(questions)
+    weights = {name: 1 / sum(map(len, clusters.values())) for name, clusters in datasets.items()}
+    largest = max(weights[name] * len(cluster) for name, clusters in datasets.items() for cluster in clusters.values())
+    return [
+        QuestionRound((cluster,), (weights[name],), (largest,))
+        for name, clusters in datasets.items()
+        for cluster in clusters.values()
+    ]
+
+
+def _clusters(questions: Iterable[Question]) -> dict[str, dict[str, tuple[Question, ...]]]:
+    """Return dataset → cluster → its questions."""
     datasets: dict[str, dict[str, list[Question]]] = {}
     for question in questions:
         datasets.setdefault(question.benchmark, {}).setdefault(cluster_of(question), []).append(question)
-    sampled = [
-        [tuple(clusters[name]) for name in sorted(clusters, key=lambda name: lot(seed, name))]
-        for clusters in datasets.values()
-    ]
-    return [QuestionRound(parts) for parts in zip(*sampled, strict=False)]
+    return {
+        dataset: {name: tuple(cluster) for name, cluster in clusters.items()} for dataset, clusters in datasets.items()
+    }
 
 
 def rounds_within(rounds: Sequence[QuestionRound], limit: int) -> list[QuestionRound]:

@@ -15,6 +15,11 @@ Statistical Society B 86(1): bets in both directions shared half and half (hedge
 universal portfolio", IEEE Transactions on Information Theory 70(1), take the same mixture over all c. Each factor is
 convex in m even in its logarithm, so the average capital is, too, and the set is an interval.
 
+A draw may be a cluster of questions. Its value is then the sum of its questions' values, its weight their number, both
+as shares of the largest cluster's weight. The mean over questions is a ratio: the mean value by the mean weight. If it
+is m, value - m × weight has the mean 0, so a stake c pays 1 + c (value / m - weight), which is never below 1 - c. With
+weight 1 that is the bet above. However a draw's value depends on its weight, the bet is fair.
+
 The mixture is four fifths on c = 2p - 1, where p has a Beta(5, 5) distribution cut to (1/2, 1), at 24 quantiles, and
 one fifth on six bold bets. Against "no difference" the bet that grows fastest stakes about (difference) / (mean square
 of the values): 0.1 to 0.5 for right-or-wrong answers of similar agents, and more if a value is already a mean (epochs,
@@ -25,6 +30,7 @@ validity: any fixed mixture is exact.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 from msgspec import Struct
@@ -44,7 +50,8 @@ _BOLD = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BETS = np.array([*_COMMON, *_BOLD])
 _EDGE = 1e-12
 """Smallest distance of m from the bounds, as a share of their distance. At a bound itself a bet may pay infinitely."""
-_HALVINGS = 50
+_CLOSE = 1e-9
+"""Relative size of Newton's step after which the next would be less than a rounding error."""
 
 
 class SequentialInterval(Struct, frozen=True, kw_only=True):
@@ -63,7 +70,7 @@ class SequentialInterval(Struct, frozen=True, kw_only=True):
 
 
 class ConfidenceSequence:
-    """Confidence sequence of the mean of values between `least` and `maximum`, given one at a time.
+    """Confidence sequence of the mean of values between `least` and `maximum`, given one draw at a time.
 
     Args:
         least: smallest possible value.
@@ -82,75 +89,146 @@ class ConfidenceSequence:
             raise ValueError(f"expected least < most and a level in (0, 1), got {least}, {maximum} and {level}")
         self._lowest, self._span, self._level = least, maximum - least, level
         self._limit = -math.log1p(-level)
-        self._counts: dict[float, int] = {}
-        self._n, self._sum = 0, 0.0
-        self._low, self._high = 0.0, 1.0
+        self._draws: list[tuple[float, float]] = []
+        self._sums = [(0.0, 0.0)]
+        """Sums of values and weights before the first draw and after each."""
+        self._counts: Counter[tuple[float, float]] = Counter()
+        """Number of draws that the ends include, by value and weight."""
+        self._ends = [0.0, 1.0]
         self._null = None if null is None else (null - least) / self._span
+        self._null_capitals = np.zeros(2 * len(BETS))
         self._most_capital = 0.0
 
-    def add(self, value: float) -> None:
-        """Add the next value.
+    def add(self, value: float, weight: float = 1.0) -> None:
+        """Add the next draw.
+
+        Args:
+            value: value of the draw, or the sum of a cluster's values as a share of the largest cluster's weight.
+            weight: weight of the cluster as a share of the largest one's.
 
         Raises:
             ValueError: the value is not finite, or outside the bounds.
         """
-        share = (value - self._lowest) / self._span
-        if not -1e-9 <= share <= 1 + 1e-9:
+        share = (value - self._lowest * weight) / self._span
+        if not -1e-9 <= share <= weight + 1e-9 or not 0 < weight <= 1 + 1e-9:
             raise ValueError(f"the value {value} is outside the bounds")
-        share = min(1.0, max(0.0, round(share, 12)))
-        self._counts[share] = self._counts.get(share, 0) + 1
-        self._n += 1
-        self._sum += share
-        values = np.array(list(self._counts))
-        counts = np.array(list(self._counts.values()), dtype=np.float64)
-        self._narrow(values, counts)
+        weight = min(1.0, round(weight, 12))
+        share = min(weight, max(0.0, round(share, 12)))
+        self._draws.append((share, weight))
+        self._sums.append((self._sums[-1][0] + share, self._sums[-1][1] + weight))
         if self._null is not None:
+            self._null_capitals += _both_bets(np.array(share), self._null, weight)
             # The mean of the null hypothesis may lie outside the bounds, where no data are possible.
-            capital = float(log_capital(values, counts, self._null)) if 0 <= self._null <= 1 else math.inf
+            capital = float(log_mean_exp(self._null_capitals)) if 0 <= self._null <= 1 else math.inf
             self._most_capital = max(self._most_capital, capital)
 
     @property
+    def p(self) -> float | None:
+        """Smallest error level at which the null value would be excluded by now; ``None`` if none is tested."""
+        return None if self._null is None else math.exp(-self._most_capital)
+
+    @property
     def interval(self) -> SequentialInterval | None:
-        """Interval after the values so far; ``None`` before the first value."""
-        if not self._n:
+        """Interval after the draws so far; ``None`` before the first draw."""
+        if not self._draws:
             return None
+        self._include(len(self._draws))
+        total, weight = self._sums[-1]
         return SequentialInterval(
-            n=self._n,
-            mean=self._unscale(self._sum / self._n),
-            low=self._unscale(self._low),
-            high=self._unscale(self._high),
+            n=len(self._draws),
+            mean=self._unscale(total / weight),
+            # The last digits depend on when the interval was read before, so they are not part of a result.
+            low=round(self._unscale(self._ends[0]), 10),
+            high=round(self._unscale(self._ends[1]), 10),
             level=self._level,
-            p=None if self._null is None else math.exp(-self._most_capital),
+            p=self.p,
         )
 
     def _unscale(self, share: float) -> float:
         return self._lowest + self._span * share
 
-    def _narrow(self, values: Floats, counts: Floats) -> None:
-        """Exclude the means against which the capital has now reached the limit.
+    def _include(self, count: int) -> None:
+        """Exclude the means against which the capital has reached the limit after any of the first `count` draws.
 
-        Against the observed mean the capital is never above 1, so each end lies between the previous end and that mean.
+        Draws that the ends include already are not looked at one by one again.
         """
-        mean = self._sum / self._n
-        low, high = self._low, self._high
-        if self._left_out(low, values, counts):
-            self._low = self._edge(low, mean, values, counts) if mean > low else low
-        if self._left_out(high, values, counts):
-            self._high = self._edge(high, mean, values, counts) if mean < high else high
-        if self._low > self._high:  # the mean is outside, which has a chance of at most 1 - level
-            self._low, self._high = (low, low) if self._low == low else (high, high)
+        included, before = self._counts.total(), self._ends
+        if included == count or before[0] == before[1]:
+            return
+        new = self._draws[included:count]
+        sums = np.array(self._sums[included + 1 : count + 1])
+        ends = [self._end(end, np.array(new), sums[:, 0] / sums[:, 1]) for end in (0, 1)]
+        if ends[0] > ends[1] and len(new) > 1:  # the end that was reached first stays
+            self._include((included + count) // 2)
+            self._include(count)
+            return
+        if ends[0] > ends[1]:  # the mean is outside, which has a chance of at most 1 - level
+            ends = [before[0]] * 2 if ends[0] == before[0] else [before[1]] * 2
+        self._ends = ends
+        self._counts.update(new)
 
-    def _left_out(self, mean: float, values: Floats, counts: Floats) -> bool:
-        return float(log_capital(values, counts, mean)) >= self._limit
+    def _end(self, end: int, new: Floats, means: Floats) -> float:
+        """Return the mean furthest inwards against which the capital has reached the limit.
 
-    def _edge(self, excluded: float, included: float, values: Floats, counts: Floats) -> float:
-        for _ in range(_HALVINGS):
-            middle = (excluded + included) / 2
-            if self._left_out(middle, values, counts):
-                excluded = middle
-            else:
-                included = middle
-        return excluded
+        The capital's logarithm is convex, so Newton's steps from an excluded mean never pass the end. Against the
+        observed mean the capital is never above 1, so an end is always outside of it.
+
+        Args:
+            end: 0 for the lower end, 1 for the upper one.
+            new: value and weight of the draws that the ends do not include yet, (draws, 2).
+            means: observed mean after each of them.
+        """
+        included = np.array([*self._counts] or np.empty((0, 2)))
+        counts = np.array([*self._counts.values()], dtype=np.float64)
+        excluded = self._ends[end]
+        mean = min(1 - _EDGE, max(_EDGE, excluded))
+        while True:
+            capitals = counts @ _both_bets(included[:, 0], mean, included[:, 1]) + np.cumsum(
+                _both_bets(new[:, 0], mean, new[:, 1]), axis=0
+            )
+            logs = np.where(means > mean if end == 0 else means < mean, log_mean_exp(capitals), -np.inf)
+            look = int(logs.argmax())
+            if logs[look] < self._limit:
+                return excluded
+            slopes = counts @ _slopes(included, mean) + _slopes(new[: look + 1], mean).sum(axis=0)
+            shares = np.exp(capitals[look] - capitals[look].max())
+            step = (self._limit - float(logs[look])) * float(shares.sum() / (shares @ slopes))
+            excluded = mean
+            if not 0 < step / (means[look] - mean) < 1:  # less than rounding errors
+                return excluded
+            mean += step
+            if abs(step) < _CLOSE * min(mean, 1 - mean):
+                return mean
+
+
+def bets_on(values: Floats | float, mean: Floats | float, weights: Floats | float = 1.0) -> Floats:
+    """Return the change of each bet's log capital by each draw, (…, bets), if it bets on values above `mean`."""
+    log_factors: Floats = np.log1p(np.multiply.outer(np.asarray(values) / np.maximum(mean, _EDGE) - weights, BETS))
+    return log_factors
+
+
+def log_mean_exp(log_capitals: Floats) -> Floats:
+    """Return the logarithm of the mean capital of all bets from the log capital of each."""
+    largest = log_capitals.max(axis=-1, keepdims=True)
+    total: Floats = largest[..., 0] + np.log(np.exp(log_capitals - largest).mean(axis=-1))
+    return total
+
+
+def _both_bets(values: Floats, mean: Floats | float, weights: Floats | float) -> Floats:
+    """Return the change of the log capital of bets above and below `mean`, (…, 2 × bets)."""
+    m = np.minimum(1 - _EDGE, np.maximum(_EDGE, mean))
+    return np.concatenate([bets_on(values, m, weights), bets_on(weights - values, 1 - m, weights)], axis=-1)
+
+
+def _slopes(draws: Floats, mean: float) -> Floats:
+    """Return the derivative of :func:`_both_bets` by the mean for each draw's value and weight, (draws, 2 × bets)."""
+    values, weights = draws.T
+    payments = np.concatenate(
+        [np.multiply.outer(-values / mean**2, BETS), np.multiply.outer((weights - values) / (1 - mean) ** 2, BETS)],
+        axis=-1,
+    )
+    slopes: Floats = payments * np.exp(-_both_bets(values, mean, weights))
+    return slopes
 
 
 def log_capital(values: Floats, counts: Floats, mean: float) -> Floats:
@@ -164,10 +242,4 @@ def log_capital(values: Floats, counts: Floats, mean: float) -> Floats:
     Returns:
         Log capital, (…). At -log(a) or above, `mean` is excluded at level 1 - a.
     """
-    m = min(1 - _EDGE, max(_EDGE, mean))
-    above = np.log1p(np.multiply.outer(values / m - 1, BETS))
-    below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, BETS))
-    log_capitals = counts @ np.concatenate([above, below], axis=1)
-    largest = log_capitals.max(axis=-1, keepdims=True)
-    total: Floats = largest[..., 0] + np.log(np.exp(log_capitals - largest).mean(axis=-1))
-    return total
+    return log_mean_exp(counts @ _both_bets(values, mean, 1.0))

@@ -6,7 +6,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from statistics import fmean
 from typing import Any
 
@@ -21,8 +20,9 @@ from ragrounds.base.records import Attempt, Call, Question, Reply, Run, Score
 from ragrounds.base.specs import Spec, parse
 from ragrounds.base.spent import known_sum
 from ragrounds.evals.benchmarks.benchmark import cluster_of
-from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
+from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired, table_mean
 from ragrounds.evals.compare.question_values import Values, scorer_values
+from ragrounds.evals.engine.question_order import cluster_rounds
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.sequential import ConfidenceSequence
@@ -230,18 +230,27 @@ def followed(questions: Sequence[Question], before: Values, after: Values, seed:
     Its interval and p value hold at any number of questions
     (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`).
     """
-    sequence = ConfidenceSequence(null=0.0)
-    for _, cluster in groupby(sampling_order(questions, seed), cluster_of):
-        score_pairs = [(before.get(question.id), after.get(question.id)) for question in cluster]
-        differences = [new - old for old, new in score_pairs if old is not None and new is not None]
-        if not differences:
+
+    def difference(question: Question) -> float | None:
+        old, new = before.get(question.id), after.get(question.id)
+        return None if old is None or new is None else new - old
+
+    sequence, differences = ConfidenceSequence(null=0.0), dict[str, float]()
+    for question_round in cluster_rounds(sampling_order(questions, seed)):
+        if (weighed := question_round.weigh(difference)) is None:
             break
-        sequence.add(fmean(differences))
+        sequence.add(*weighed)
+        differences |= {q.id: value for q in question_round.questions if (value := difference(q)) is not None}
     interval = sequence.interval
     if interval is None:
         return PairedFigure(n=0)
+    counted = [question for question in questions if question.id in differences]
     return PairedFigure(
-        difference=interval.mean, low=interval.low, high=interval.high, n=interval.n, p_always=interval.p
+        difference=table_mean(counted, [differences[question.id] for question in counted]),
+        low=interval.low,
+        high=interval.high,
+        n=len(differences),
+        p_always=interval.p,
     )
 
 
