@@ -57,6 +57,10 @@ class GateResult(Result, frozen=True, kw_only=True):
     available: int
     """Number of questions that could be counted."""
     error: float
+    number: int
+    """Number of this test among those on the same answers, from 1."""
+    level: float
+    """Error at which each rule was shown to hold: the share of `error` that this test has."""
     seed: int
     scorer: str
     rules: tuple[RuleVerdict, ...]
@@ -90,10 +94,14 @@ class GateResult(Result, frozen=True, kw_only=True):
 
     @property
     def basis(self) -> str:
-        """Return the evidence of the verdict: its error rate, its scorer and its order of questions."""
+        """Return the evidence of the verdict: its error rate, its scorer and what was counted."""
+        when, counted = ", after any number of questions", f"questions in the order of seed {self.seed}"
+        if self.run is None:
+            when, counted = "", "all answers, tested once"
         return (
-            f"A wrong GO or NO-GO has a chance of {100 * self.error:g} % at most, after any number of questions. "
-            f"{score_words(self.scorer).capitalize()}; questions in the order of seed {self.seed}."
+            f"A wrong GO or NO-GO has a chance of {100 * self.error:g} % at most{when}, however many policies are "
+            f"tried: test {self.number:,} on these answers, at {100 * self.level:.2g} %. "
+            f"{score_words(self.scorer).capitalize()}; {counted}."
         )
 
     def draw(self, console: Console) -> None:
@@ -167,8 +175,9 @@ def gate(gate_arguments: GateArguments) -> GateResult:
 
         rr.gate("policy.toml").verdict
 
-    With ``[run]`` in the policy, its agents are run until the verdict is made; else its runs are stored ones. The same
-    call resumes, and gives the same verdict.
+    With ``[run]`` in the policy, its agents are run until the verdict is made; else its runs are stored ones, and all
+    their answers are tested once. The same call resumes, and gives the same verdict. Further policies on the same
+    answers are counted, and have smaller shares of the error.
 
     Raises:
         UserError: the policy cannot be read or decided; a run or dataset is unknown; as :func:`run`.
@@ -176,14 +185,15 @@ def gate(gate_arguments: GateArguments) -> GateResult:
     path = Path(gate_arguments.policy)
     policy, settings = read_policy(read_text(path), path.name), gate_arguments.used_settings
     if policy.run is None:
+        if gate_arguments.max_questions is not None:
+            raise UserError("--max-questions is for a policy with [run]. All answers of stored runs are tested.")
         with open_selected_runs(list(policy.runs.values()), settings) as (store, runs):
             stop = GateStop(
                 policy,
                 dict(zip(policy.runs, runs, strict=True)),
                 common_questions(store, runs, False)[0],
-                gate_arguments.max_questions,
             )
-            stop.read(store, failed=True)
+            stop.test(store)
             return _gate_result(path, stop, None)
     if gate_arguments.journal.endswith(".jsonl"):
         gate_arguments = replace(gate_arguments, journal=str(Path(gate_arguments.journal).absolute()))
@@ -238,8 +248,10 @@ def _gate_result(path: Path, stop: GateStop, run: RunResult | None) -> GateResul
         policy=path.name,
         verdict=stop.gate.verdict,
         questions=stop.gate.questions,
-        available=len(stop.questions),
+        available=len(stop.applicable if run is None else stop.questions),
         error=stop.policy.error,
+        number=stop.number,
+        level=stop.gate.error,
         seed=stop.policy.seed,
         scorer=stop.scorer,
         rules=tuple(stop.gate.verdicts()),

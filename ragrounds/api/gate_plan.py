@@ -96,7 +96,9 @@ def gate_plan(arguments: PlanArguments) -> GatePlan:
                             "above 0 and within what there can be."
                         )
                     design = DesignSize(rule=name, effect=effect, epochs=epochs, judges=judges)
-                    sized = size(design, values, limit_share, mean, spread, policy.error, arguments.power, policy.seed)
+                    sized = size(
+                        design, values, limit_share, mean, spread, stop.gate.error, arguments.power, policy.seed
+                    )
                     cost = None if price is None or sized.questions is None else price * sized.questions * epochs
                     designs.append(replace(sized, cost=cost))
     return GatePlan(power=arguments.power, designs=tuple(designs))

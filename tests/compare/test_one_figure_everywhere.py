@@ -249,13 +249,13 @@ def test_the_report_shows_it(home: Path, tmp_path: Path, name: str) -> None:
     assert f">{figure}<" in results
 
 
-def test_the_gate_measures_it(home: Path, tmp_path: Path) -> None:
-    # The gate samples one question of each dataset a round, so it sees all of them if the datasets are equally large.
-    value = EQUAL.mean() or 0.0
+@pytest.mark.parametrize("name", ["equal", "uneven"])
+def test_the_gate_measures_it(home: Path, tmp_path: Path, name: str) -> None:
+    value = FIXED[name].mean() or 0.0
     policy = tmp_path / "policy.toml"
-    policy.write_text(f'[runs]\nnew = "equal-run"\n[critical]\n"near" = "accuracy(new) > {value:.9f}"\n')
+    policy.write_text(f'[runs]\nnew = "{name}-run"\n[critical]\n"near" = "accuracy(new) > {value:.9f}"\n')
     verdict = rr.gate(policy, home=home)
-    assert (verdict.verdict, verdict.questions) == ("UNDECIDED", len(EQUAL.datasets))
+    assert (verdict.verdict, verdict.questions) == ("UNDECIDED", len(FIXED[name].datasets))
     assert verdict.rules[0].claim.conditions[0].value == pytest.approx(value)
 
 

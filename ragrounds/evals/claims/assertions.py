@@ -240,27 +240,15 @@ class _Assertions:
                 constant=condition.constant,
                 level=condition.level or 0.95,
             )
-        value_columns = [[values[question.id] or 0.0 for question in questions] for values in columns]
-        strata, clusters = design(questions)
-        factors = [term.factor for term in condition.terms]
-
-        def mean(level: float) -> Estimate:
-            return combined_mean(
-                value_columns,
-                factors,
-                strata,
-                clusters,
-                constant=condition.constant,
-                attempts=outcomes_in(described(self.scorer), self.basis.epochs),
-                bounded=all(map(self._is_share, condition.terms)),
-                level=level,
-                seed=self.seed,
-            )
-
-        level, measures = condition.level or 0.95, {term.measure for term in condition.terms}
-        if measures <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
-            return difference_and_test(value_columns, strata, clusters, mean, level, condition.constant)[0]
-        return mean(level)
+        return estimate_sum(
+            condition,
+            questions,
+            [[values[question.id] or 0.0 for question in questions] for values in columns],
+            attempts=outcomes_in(described(self.scorer), self.basis.epochs),
+            bounded=all(map(self._is_share, condition.terms)),
+            level=condition.level or 0.95,
+            seed=self.seed,
+        )
 
     def _values(self, term: Term, questions: Sequence[Question]) -> Values | None:
         """Return question id → the term's measure; ``None`` if it is not known for this run."""
@@ -278,6 +266,48 @@ class _Assertions:
             if attempt.question_id in shares and attempt_outcome == term.measure:
                 shares[attempt.question_id] += 1 / epochs
         return shares
+
+
+def estimate_sum(
+    condition: Condition,
+    questions: Sequence[Question],
+    columns: Sequence[Sequence[float]],
+    *,
+    attempts: int,
+    bounded: bool,
+    level: float,
+    seed: int = 0,
+) -> Estimate:
+    """Return the mean of a condition's sums over questions as the tables weigh them, with the interval of the tables.
+
+    Args:
+        condition: condition whose terms are measured.
+        questions: questions that count.
+        columns: for each term the values of the questions.
+        attempts: number of epochs that each value is a mean over.
+        bounded: True if all values lie between 0 and 1.
+        level: coverage of the interval.
+        seed: seed of the bootstrap.
+    """
+    strata, clusters = design(questions)
+    factors = [term.factor for term in condition.terms]
+
+    def mean(level: float) -> Estimate:
+        return combined_mean(
+            columns,
+            factors,
+            strata,
+            clusters,
+            constant=condition.constant,
+            attempts=attempts,
+            bounded=bounded,
+            level=level,
+            seed=seed,
+        )
+
+    if {term.measure for term in condition.terms} <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
+        return difference_and_test(columns, strata, clusters, mean, level, condition.constant)[0]
+    return mean(level)
 
 
 def _open_note(condition: Condition, open_shares: Sequence[OpenShare]) -> str:

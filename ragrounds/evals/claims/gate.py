@@ -1,4 +1,4 @@
-"""Release gate: rules in tiers as one TOML file, and the verdict on them after every question.
+"""Release gate: rules in tiers as one TOML file, and the verdict on them after every question or on stored runs.
 
     [runs]                                   # name in the rules → agent, or stored run
     new = "vanilla_rag[top_k=8]"
@@ -12,9 +12,10 @@
     "cheap" = { claim = "cost(new) < 0.01", most = 0.1 }
 
 A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` applies to all rules.
-Each condition of a rule is followed by two one-sided tests that are valid at any number of questions
-(:mod:`ragrounds.evals.stats.one_sided`): it *holds* at the error `error`, it *fails* at `error / k` with k conditions
-in the critical and supporting rules.
+Each condition of a rule has two one-sided tests: it *holds* at the error `error`, it *fails* at `error / k` with k
+conditions in the critical and supporting rules. While runs are made, the tests are valid at any number of questions
+(:mod:`ragrounds.evals.stats.one_sided`). Stored runs are tested once, on all their answers, by the intervals of the
+tables; the order of questions has no influence. Both weigh questions as the tables do.
 
 **GO** if all critical rules hold. GO is wrong only if some critical rule is false and was still shown to hold. The
 chance of that is at most `error`, without a correction (an intersection-union test). **NO-GO** if a critical rule
@@ -22,12 +23,18 @@ fails, or more than half of the supporting rules. NO-GO is wrong only if one of 
 although it holds. The chance of that is at most k × error / k (Bonferroni). Only one of the two verdicts can be wrong
 for any given truth. Advisory rules decide nothing.
 
-An unknown value (a judge that failed, a call without a price) counts as the worst in the test that a rule holds and as
-the best in the test that it fails. So missing values never decide.
+An unknown value (a judge that failed, a call without a price, an answer that was not made) counts as the worst in the
+test that a rule holds and as the best in the test that it fails. So missing values never decide.
+
+Whoever may try policies, subsets or epochs on the same answers until one says GO will find one. So every test is stored
+with its runs and counted, and the error is shared out in their order: four fifths to the first, 1 / (5 n (n - 1)) to
+test n (alpha spending; the shares add up to 1). Holm's procedure needs the p values of all tests at once and takes back
+what it said before, but a GO that was published stays published. The same policy on the same answers is the same test.
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +46,11 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.digests import text_digest
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Attempt, Question, Run, Score
 from ragrounds.base.text import parse_toml
+from ragrounds.evals.claims.assertions import FEWEST, estimate_sum
 from ragrounds.evals.claims.claims import (
     Claim,
     Condition,
@@ -53,11 +61,13 @@ from ragrounds.evals.claims.claims import (
     claimed_sum,
     parse_claim,
 )
-from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, measured_value, save_stop
+from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, save_stop
+from ragrounds.evals.compare.figures import outcomes_in, table_mean
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
-from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision
-from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StopRecord, all_records
+from ragrounds.evals.engine.question_order import QuestionRound, cluster_rounds, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
+from ragrounds.evals.stats import Estimate
 from ragrounds.evals.stats.one_sided import OneSided, lower_end, questions_to, reach
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
@@ -93,7 +103,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     advisory: Rules = {}
     error: Annotated[float, Meta(gt=0, lt=0.5)] = 0.05
     seed: Annotated[int, Meta(ge=-(2**62), le=2**62)] = 0
-    """Seed of the order in which questions are asked and counted."""
+    """Seed of the order in which questions are asked and counted. It has no influence on stored runs."""
     scorer: str = ""
     run: dict[str, Any] | None = None
     """Arguments of :func:`ragrounds.run`; ``None`` if the runs are stored ones."""
@@ -191,7 +201,7 @@ def _scale(condition: Condition, highest_cost: float | None) -> tuple[float, flo
 
 
 class FollowedCondition:
-    """Condition of a rule, followed question by question. Once it holds or fails, this stays."""
+    """Condition of a rule, followed question by question or tested once. Once it holds or fails, this stays."""
 
     def __init__(self, condition: Condition, rule: Rule, runs: Mapping[str, str], fails: float, holds: float) -> None:
         self._original, self._up, self._rule, self._ids = condition, _upwards(condition), rule, runs
@@ -199,37 +209,79 @@ class FollowedCondition:
         self.limit = -self._lowest / self._span
         self._errors = holds, fails
         self._above, self._below = OneSided(self.limit), OneSided(1 - self.limit)
-        self._worst: list[float] = []
-        self._best: list[float] = []
-        self._missing = self._cut = 0
+        self._draws: list[tuple[float, float, float]] = []
+        """Lowest value, highest value and weight of each round."""
+        self._questions: list[Question] = []
+        self._shares: list[float | None] = []
+        """Value of each question, 0 to 1; ``None`` if it is not known."""
+        self._tested: tuple[float, float] | None = None
+        """Lower and upper end of a single test, 0 to 1; ``None`` if every round is tested."""
+        self._cut = 0
         self.decision: Decision = "undecided"
 
-    def worth(self, question_round: QuestionRound, value: MeasureValue) -> list[float]:
-        """Return the lowest and the highest value of a round, 0 to 1; empty if it has no question of the rule's
-        dataset."""
-        parts = [part for part in question_round.parts if self._rule.dataset in ("", part[0].benchmark)]
-        shares_by_part = [[self._share(question.id, value) for question in part] for part in parts]
-        self._missing += any(share is None for part in shares_by_part for share in part)
-        completed = [
-            [[bound if share is None else share for share in part] for part in shares_by_part] for bound in (0.0, 1.0)
-        ]
-        means = [
-            sum(sum(part) / len(part) for part in completed_sums) / len(completed_sums)
-            for completed_sums in completed
-            if completed_sums
-        ]
-        return [min(1.0, max(0.0, mean)) for mean in means]
+    def worth(self, question_round: QuestionRound, value: MeasureValue) -> tuple[float, float, float] | None:
+        """Return the lowest and the highest value of a round and its weight, 0 to 1; ``None`` if it has no question of
+        the rule's dataset."""
+        questions = self._of_dataset(question_round.questions)
+        shares = {question.id: self._share(question.id, value) for question in questions}
+        self._questions += questions
+        self._shares += shares.values()
+        worst = question_round.weigh(lambda question: shares[question.id] or 0.0, self._rule.dataset)
+        unknown = question_round.weigh(lambda question: float(shares[question.id] is None), self._rule.dataset)
+        return None if worst is None or unknown is None else (worst[0], worst[0] + unknown[0], worst[1])
+
+    def _of_dataset(self, questions: Iterable[Question]) -> list[Question]:
+        return [question for question in questions if self._rule.dataset in ("", question.benchmark)]
 
     def add(self, question_round: QuestionRound, value: MeasureValue) -> None:
         """Count a round."""
-        if self.decision != "undecided" or not (bounds := self.worth(question_round, value)):
+        if self.decision != "undecided" or (draw := self.worth(question_round, value)) is None:
             return
-        worst, best = bounds
-        self._worst.append(worst)
-        self._best.append(best)
-        holds = self._above.add(worst) >= reach(self._errors[0])
-        fails = self._below.add(1 - best) >= reach(self._errors[1])
+        self._draws.append(draw)
+        worst, best, weight = draw
+        holds = self._above.add(worst, weight) >= reach(self._errors[0])
+        fails = self._below.add(weight - best, weight) >= reach(self._errors[1])
         self.decision = "holds" if holds else "fails" if fails else "undecided"
+
+    def test(self, questions: Sequence[Question], value: MeasureValue, scorer: str, epochs: int) -> None:
+        """Test all answers once by the interval of the tables.
+
+        Costs are tested by betting, which holds for any distribution, and so are answers that are too few, too similar
+        or in too few clusters for that interval.
+
+        Args:
+            questions: all questions of the runs.
+            value: function that returns the value of a question.
+            scorer: scorer of the scores.
+            epochs: number of epochs of the runs.
+        """
+        questions = self._of_dataset(questions)
+        if not questions:
+            return
+        self._draws = list(filter(None, (self.worth(cluster, value) for cluster in cluster_rounds(questions))))
+        low, high = self._betting_ends()
+        # A cluster of more than a tenth of the weight alone can move the figure further than the interval is wide.
+        if self._rule.most is None and self._columns()[2].sum() >= FEWEST:
+            # Shares of few questions change in steps: without half a step the errors are up to 1.9 times as large.
+            step = max(abs(term.factor) for term in self._up.terms) / (2 * len(questions))
+            ends = [self._table_interval(questions, value, scorer, epochs, end) for end in (0, 1)]
+            if ends[0].low is not None and ends[1].high is not None:
+                low = max(0.0, (ends[0].low - step) / self._span + self.limit)
+                high = min(1.0, (ends[1].high + step) / self._span + self.limit)
+        self._tested = low, high
+        self.decision = "holds" if low > self.limit else "fails" if high < self.limit else "undecided"
+
+    def _table_interval(
+        self, questions: Sequence[Question], value: MeasureValue, scorer: str, epochs: int, end: int
+    ) -> Estimate:
+        """Return the interval of the tables with unknown values at the lower end (0) or the upper end (1)."""
+        columns = []
+        for term in self._up.terms:
+            unknown = float((term.factor > 0) == bool(end))
+            numbers = [value(term.measure, self._ids[term.run], question.id) for question in questions]
+            columns.append([unknown if number is None else number for number in numbers])
+        attempts, level = outcomes_in(described(scorer), epochs), 1 - 2 * self._errors[end]
+        return estimate_sum(self._up, questions, columns, attempts=attempts, bounded=True, level=level)
 
     def _share(self, question: str, value: MeasureValue) -> float | None:
         total = self._up.constant
@@ -240,7 +292,7 @@ class FollowedCondition:
             if self._rule.most is not None and number > self._rule.most:
                 self._cut, number = self._cut + 1, self._rule.most
             total += term.factor * number
-        return (total - self._lowest) / self._span
+        return min(1.0, max(0.0, (total - self._lowest) / self._span))
 
     def share_of(self, effect: float) -> tuple[float, float, float]:
         """Return the share of a truth this far beyond the limit, the share to which errors of a judge pull it, and the
@@ -259,47 +311,59 @@ class FollowedCondition:
         claimed = claimed_sum(self._original)
         return round(claimed.figure(total if self._up is self._original else -total) or 0.0, 12) + 0.0
 
+    def _columns(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        worst, best, weights = np.array(self._draws).T
+        return worst, best, weights
+
+    def _betting_ends(self) -> tuple[float, float]:
+        """Return the lower and the upper end of the means that neither test by betting excludes."""
+        worst, best, weights = self._columns()
+        holds, fails = map(reach, self._errors)
+        return lower_end(worst, holds, weights), 1 - lower_end(weights - best, fails, weights)
+
     @property
     def state(self) -> ConditionVerdict:
         """Verdict on the condition, with the interval of its two tests."""
-        claimed, n = claimed_sum(self._original), len(self._worst)
+        claimed = claimed_sum(self._original)
         verdict = ConditionVerdict(
             decision=self.decision,
             measured=claimed.measured,
             claimed=claimed.claimed,
             level=1 - sum(self._errors),
-            questions=n,
-            rounds=n,
-            missing=self._missing,
+            questions=len(self._questions),
+            rounds=len(self._draws),
+            missing=self._shares.count(None),
             reason="; ".join(self._doubts()),
         )
-        if not n:
+        if not self._draws:
             return verdict
-        worst, best = np.array(self._worst), np.array(self._best)
-        bounds = lower_end(worst, reach(self._errors[0])), 1 - lower_end(1 - best, reach(self._errors[1]))
-        low, high = sorted(map(self._figure, bounds))
-        return replace(verdict, value=self._figure(float((worst + best).mean() / 2)), low=low, high=high)
+        pairs = list(zip(self._questions, self._shares, strict=True))
+        known_shares = [(question, share) for question, share in pairs if share is not None]
+        mean = table_mean(*zip(*(known_shares or [(question, 0.5) for question, _ in pairs]), strict=True))
+        ends = self._tested or self._betting_ends()
+        low, high = sorted(map(self._figure, (min(ends[0], mean), max(ends[1], mean))))
+        return replace(verdict, value=self._figure(mean), low=low, high=high)
 
     def _doubts(self) -> Iterable[str]:
-        if self._missing:
-            yield f"{self._missing:,} not known: counted as the worst for holds, as the best for fails"
+        if missing := self._shares.count(None):
+            yield f"{missing:,} not known: counted as the worst for holds, as the best for fails"
         if self._cut:
             yield f"{self._cut:,} values above most = {self._rule.most:g} count as it"
-        if not self._worst and self._rule.dataset:
+        if not self._draws and self._rule.dataset:
             yield f"no question of {self._rule.dataset} was counted"
 
     def questions_needed(self) -> int | None:
         """Return the total number of questions that decide it, if further ones are like those so far; ``None`` if out
         of reach."""
-        if not self._worst:
+        if not self._draws:
             return None
-        limit, worst, best = _HORIZON * len(self._worst), np.array(self._worst), np.array(self._best)
+        n, (worst, best, weights) = len(self._draws), self._columns()
         predicted = [
-            questions_to(worst, self.limit, reach(self._errors[0]), limit),
-            questions_to(1 - best, 1 - self.limit, reach(self._errors[1]), limit),
+            questions_to(worst, self.limit, reach(self._errors[0]), _HORIZON * n, weights),
+            questions_to(weights - best, 1 - self.limit, reach(self._errors[1]), _HORIZON * n, weights),
         ]
-        counts = [max(count, len(worst) + 1) for count in predicted if count is not None]
-        return min(counts) if counts else None
+        counts = [max(count, n + 1) for count in predicted if count is not None]
+        return math.ceil(min(counts) * len(self._questions) / n) if counts else None
 
 
 class RuleVerdict(Struct, frozen=True, kw_only=True):
@@ -320,9 +384,11 @@ class FollowedGate:
     Args:
         policy: policy with the rules.
         ids: name in the policy → run id.
+        error: error of its tests; by default that of the policy.
     """
 
-    def __init__(self, policy: Policy, ids: Mapping[str, str]) -> None:
+    def __init__(self, policy: Policy, ids: Mapping[str, str], error: float | None = None) -> None:
+        self.error = policy.error if error is None else error
         condition_count = sum(len(claim.conditions) for tier, _, _, claim in policy.rules if tier != "advisory")
         self.rules = [
             (
@@ -334,8 +400,8 @@ class FollowedGate:
                         condition,
                         rule,
                         ids,
-                        policy.error / (1 if tier == "advisory" else condition_count),
-                        policy.error,
+                        self.error / (1 if tier == "advisory" else condition_count),
+                        self.error,
                     )
                     for condition in claim.conditions
                 ],
@@ -350,6 +416,13 @@ class FollowedGate:
             for condition in conditions:
                 condition.add(question_round, value)
         self.questions += len(question_round.questions)
+
+    def test(self, questions: Sequence[Question], value: MeasureValue, scorer: str, epochs: int) -> None:
+        """Test all answers once."""
+        for *_, conditions in self.rules:
+            for condition in conditions:
+                condition.test(questions, value, scorer, epochs)
+        self.questions = len(questions)
 
     def _tier_decisions(self, tier: Tier) -> list[Decision]:
         return [
@@ -401,7 +474,7 @@ class FollowedGate:
 
 
 class GateStop(ClaimStop):
-    """Stop rule that ends the runs of one replay when a gate reaches its verdict. For stored runs use :meth:`read`.
+    """Stop rule that ends the runs of one replay when a gate reaches its verdict. For stored runs use :meth:`test`.
 
     Args:
         policy: policy with the rules.
@@ -418,23 +491,31 @@ class GateStop(ClaimStop):
         self, policy: Policy, runs: Mapping[str, Run], questions: Iterable[Question], max_questions: int | None = None
     ):
         self.runs, self.seed, self.policy = tuple(runs.values()), policy.seed, policy
-        self.gate = FollowedGate(policy, {name: run.id for name, run in runs.items()})
+        self._ids = {name: run.id for name, run in runs.items()}
+        self._set_number(1)
         self.claim = Claim(policy.text, ())
-        self._live: Any = self.gate
         self._all, self._max_questions = list(questions), max_questions
         conditions = [condition for *_, claim in policy.rules for condition in claim.conditions]
         self.scorer = policy.scorer or headline_of(self._all)[0].scorer
         self._every = all(condition.of_endings for condition in conditions) and not policy.scorer
         record = described(self.scorer)
         by_default = [question for question in self._all if self._every or scores_by_default(record, question)]
-        applicable = by_default or [question for question in self._all if record.suits(question)]
-        _check_questions(policy, self.scorer, applicable)
-        rounds = draw_rounds(applicable, self.seed)
+        self.applicable = by_default or [question for question in self._all if record.suits(question)]
+        """Questions that the scorer scores."""
+        _check_questions(policy, self.scorer, self.applicable)
+        rounds = draw_rounds(self.applicable, self.seed)
         self.rounds = rounds if max_questions is None else rounds_within(rounds, max_questions)
         self.last = "no question is left" if len(self.rounds) == len(rounds) else "--max-questions is reached"
         self._measures = {term.measure for condition in conditions for term in condition.terms}
         self._values = defaultdict(dict)
         self._next, self._earlier = 0, None
+        self._test = ""
+
+    def _set_number(self, number: int) -> None:
+        """Begin a gate with the share of the error that test `number` on these answers has."""
+        self.number = number
+        self.gate = FollowedGate(self.policy, self._ids, self.policy.error * error_share(number))
+        self._live: Any = self.gate
 
     def begin(self, store: Store) -> None:
         """Load the attempts that the runs have already, and record that the runs are followed.
@@ -444,56 +525,91 @@ class GateStop(ClaimStop):
             StopRun: the store cannot be written.
         """
         earlier_record(store, self.runs, self.claim.text, self.seed)
+        self._count_test(store, str(self.seed))
         self.read(store)
         save_stop(store, self.record())
 
-    def read(self, store: Store, *, failed: bool = False, count: bool = True) -> None:
-        """Count the attempts that the runs have already. Failed attempts are made again, unless `failed` counts them
-        too."""
-        for run in self.runs:
-            scores = {(score.question_id, score.epoch): score for score in store.scores(run, self.scorer)}
-            attempt_keys = store.done(run) if failed else store.settled(run)
-            for attempt in store.summaries(run):
-                if (key := (attempt.question_id, attempt.epoch)) in attempt_keys:
-                    self._take(run, attempt, scores.get(key))
-        if count:
-            self._count()
+    def test(self, store: Store) -> None:
+        """Test all answers of stored runs once, and record it. Failed attempts are not made again.
+
+        Raises:
+            StopRun: the store cannot be written.
+        """
+        self.read(store, failed=True, count=False)
+        deciding = [claim for tier, _, _, claim in self.policy.rules if tier != "advisory"]
+        measures = sorted({term.measure for claim in deciding for part in claim.conditions for term in part.terms})
+        answers = [
+            (key, epoch, [values[measure] for measure in measures])
+            for key, epochs in sorted(self._values.items())
+            for epoch, values in sorted(epochs.items())
+        ]
+        self._count_test(store, msgspec.json.encode(answers).decode())
+        self.gate.test(self.applicable, self._value, self.scorer, min(run.epochs for run in self.runs))
+        record = replace(self.record(), fixed=True, seed=0)
+        # Verdicts of one policy on different answers have different claims in the store, so that all are kept.
+        claim = f"gate {self._test}"
+        store.write_stop(record.runs, claim, record.seed, msgspec.msgpack.encode(record))
+
+    def record(self, reason: str = "") -> StopRecord:
+        """Return the record of the policy's test that is kept with its runs."""
+        return replace(super().record(reason), test=self._test, number=self.number)
+
+    def _count_test(self, store: Store, order_or_answers: str) -> None:
+        """Set the number of this test among those on the same answers; the same test keeps its number."""
+        rules = [(tier, rule, claim.text) for tier, _, rule, claim in self.policy.rules if tier != "advisory"]
+        content = self.policy.error, sorted(self._ids.items()), self.scorer, rules
+        self._test = text_digest(msgspec.json.encode(content).decode(), order_or_answers)
+        runs = store.runs(counterfactuals=True)
+        sources = {run.id: _answer_source(run) for run in runs}
+        own_sources = {sources[run.id] for run in self.runs}
+        numbers: dict[str, int] = {}
+        for run in runs:
+            for record in all_records(store, run) if sources[run.id] in own_sources else ():
+                tested_sources = {sources[id] for id in record.runs if id in sources}
+                if record.test and (tested_sources <= own_sources or own_sources <= tested_sources):
+                    numbers[record.test] = record.number
+        self._set_number(numbers.get(self._test) or max(numbers.values(), default=0) + 1)
 
     def pilot(self, condition: FollowedCondition) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return the values of a condition in complete rounds that were not counted, (rounds, epochs)."""
         rows = []
         for question_round in filter(self._complete, self.rounds):
             epochs = range(min(run.epochs for run in self.runs))
-            bounds_by_epoch = [condition.worth(question_round, partial(self._epoch_value, epoch)) for epoch in epochs]
-            rows += [[bounds[0] for bounds in bounds_by_epoch]] if all(bounds_by_epoch) else []
+            draws = [condition.worth(question_round, partial(self._epoch_value, epoch)) for epoch in epochs]
+            rows += [[draw[0] / draw[2] for draw in draws if draw is not None]] if all(draws) else []
         return np.array(rows)
 
     def _epoch_value(self, epoch: int, measure: str, run: str, question: str) -> float | None:
         return self._values[run, question][epoch][measure]
-
-    def observe(self, finished: FinishedAttempt) -> None:
-        """Record an attempt that ended."""
-        scorer_score = next((score for score in finished.scores if score.scorer == self.scorer), None)
-        self._take(finished.run, finished.attempt, scorer_score)
-        self._count()
 
     def reached(self) -> str:
         """Return the reason why no further question is to be started; empty to go on."""
         verdict = self.gate.verdict
         return "" if verdict == "UNDECIDED" else f"the gate says {verdict} after {self.gate.questions:,} questions"
 
-    def _take(self, run: Run, attempt: Attempt, score: Score | None) -> None:
-        values = {measure: _measured(measure, run, attempt, score) for measure in self._measures}
-        self._values[run.id, attempt.question_id][attempt.epoch] = values
+    def _measured(self, measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
+        """Return the contribution of an attempt to a measure; ``None`` if it is not known."""
+        if measure in CLAIMED_COSTS:
+            return attempt_cost(run, attempt, CLAIMED_COSTS[measure])
+        if measure in ("accuracy", "score") and score is None and attempt.status == "completed":
+            return None  # not scored, which is not the same as wrong
+        return super()._measured(measure, run, attempt, score)
 
 
-def _measured(measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
-    """Return the contribution of an attempt to a measure; ``None`` if it is not known."""
-    if measure in CLAIMED_COSTS:
-        return attempt_cost(run, attempt, CLAIMED_COSTS[measure])
-    if measure in ("accuracy", "score") and score is None and attempt.status == "completed":
-        return None  # not scored, which is not the same as wrong
-    return measured_value(measure, attempt.status, score)
+def error_share(number: int) -> float:
+    """Return the share of the policy's error that test `number` on the same answers has; all shares add up to 1."""
+    return 0.8 if number == 1 else 0.2 / (number * (number - 1))
+
+
+_SELECTION = frozenset({"questions", "selection", "epochs", "benchmark", "content", "matching", "timed"})
+"""Parts of a run's identity that select answers and do not change them."""
+
+
+def _answer_source(run: Run) -> str:
+    """Return what a run's answers come from: its agent on a benchmark, whatever the questions and epochs."""
+    identity = {key: value for key, value in run.identity.items() if key not in _SELECTION}
+    content = run.agent, run.benchmark.partition("/")[0], identity
+    return msgspec.json.encode(content, order="deterministic").decode()
 
 
 def _check_questions(policy: Policy, scorer: str, questions: Sequence[Question]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Question, Run, Score, outcome
+from ragrounds.base.records import Attempt, Question, Run, Score, outcome
 from ragrounds.evals.claims.claims import Claim, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, StopRecord, stop_records
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
@@ -141,21 +141,22 @@ class ClaimStop:
         # From here on the runs' length may depend on their results, even if this process is killed.
         save_stop(store, self.record())
 
-    def read(self, store: Store) -> None:
-        """Count the attempts that the runs have already. Attempts that are to be made again are left out."""
+    def read(self, store: Store, *, failed: bool = False, count: bool = True) -> None:
+        """Count the attempts that the runs have already. Failed attempts are made again, unless `failed` counts them
+        too."""
         for run in self.runs:
-            scores: dict[tuple[str, int], Score] = {
-                (score.question_id, score.epoch): score for score in store.scores(run, self.scorer)
-            }
-            for key, status in store.settled(run).items():
-                self._keep_values(run.id, *key, status, scores.get(key))
-        self._count()
+            scores = {(score.question_id, score.epoch): score for score in store.scores(run, self.scorer)}
+            attempt_keys = store.done(run) if failed else store.settled(run)
+            for attempt in store.summaries(run):
+                if (key := (attempt.question_id, attempt.epoch)) in attempt_keys:
+                    self._keep_values(run, attempt, scores.get(key))
+        if count:
+            self._count()
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Record an attempt that ended."""
-        attempt = finished.attempt
         scorer_score = next((score for score in finished.scores if score.scorer == self.scorer), None)
-        self._keep_values(finished.run.id, attempt.question_id, attempt.epoch, attempt.status, scorer_score)
+        self._keep_values(finished.run, finished.attempt, scorer_score)
         self._count()
 
     def reached(self) -> str:
@@ -187,9 +188,12 @@ class ClaimStop:
             save_stop(store, record)
         return record
 
-    def _keep_values(self, run: str, question: str, epoch: int, status: str, score: Score | None) -> None:
-        values = {measure: measured_value(measure, status, score) for measure in self._measures}
-        self._values[run, question][epoch] = values
+    def _keep_values(self, run: Run, attempt: Attempt, score: Score | None) -> None:
+        values = {measure: self._measured(measure, run, attempt, score) for measure in self._measures}
+        self._values[run.id, attempt.question_id][attempt.epoch] = values
+
+    def _measured(self, measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
+        return measured_value(measure, attempt.status, score)
 
     def _count(self) -> None:
         while self._next < len(self.rounds) and self._live.decision == "undecided":
@@ -212,7 +216,8 @@ class ClaimStop:
     def _value(self, measure: str, run: str, question: str) -> float | None:
         epoch_values = [values[measure] for values in self._values[run, question].values()]
         known_values = [number for number in epoch_values if number is not None]
-        return sum(known_values) / len(epoch_values) if len(known_values) == len(epoch_values) else None
+        epochs = max(len(epoch_values), next(r.epochs for r in self.runs if r.id == run))
+        return sum(known_values) / epochs if len(known_values) == epochs else None
 
 
 def _check_mean(claim: Claim, scorer: str) -> None:
