@@ -60,7 +60,7 @@ _TOP = 20
 _MODES = ("asked", "tokens")
 _MISSING = -100.0
 """Log probability of a token that the server does not list."""
-_LETTER = re.compile(r"\W*([A-Z])\b")
+_LETTER = re.compile(r"\W*([A-Z])\b", re.ASCII)
 
 
 class Segment(TypedDict):
