@@ -30,7 +30,6 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
-from ragrounds.evals.arena.online_elo import BRADLEY_TERRY
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
@@ -131,9 +130,9 @@ def show_command(
     plot: PlotOptions,
     name: ArenaName = "",
     resamples: options.Resamples = 1000,
-    rating: Annotated[str, typer.Option(help="bradley-terry; elo[k=40] adds online Elo, over random orders.")] = (
-        BRADLEY_TERRY
-    ),
+    rating: Annotated[
+        str, typer.Option(help="bradley-terry; elo[k=40] adds online Elo, over random orders.")
+    ] = "bradley-terry",
     names: options.Names = None,
     full: options.Full = False,
     as_json: options.AsJson = False,
