@@ -203,10 +203,10 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         shown_numbers = {**_pmids(passages), **(index_by_number or {})}
         cited_claims = [read_citations(claim, shown_numbers) for claim in marked_claims]
         claims = tuple(cited_claim.text for cited_claim in cited_claims)
-        texts = [joined(passage.title, passage.text, "sentence") for passage in passages]
-        if self.method.together and texts:
-            texts = ["\n\n".join(reversed(texts))]
-        by_text = [await verifying.entails(text, (*claims, *gold_claims)) for text in texts]
+        premises = [joined(passage.title, passage.text, "sentence") for passage in passages]
+        if self.method.together and premises:
+            premises = ["\n\n".join(reversed(premises))]
+        by_text = [await verifying.entails(text, (*claims, *gold_claims)) for text in premises]
         rows = tuple(zip(*by_text, strict=True)) if by_text else ((),) * len((*claims, *gold_claims))
         record = ClaimRecord(
             claims=claims,
