@@ -441,7 +441,7 @@ time.sleep(60)
 """
     process = subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    pids = [int(word) for word in process.stderr.readline().split()]
+    pids = [int(word) for word in process.stderr.readline().partition(" | ")[2].split()]
     assert all(map(alive, pids))
     process.kill()
     process.wait()

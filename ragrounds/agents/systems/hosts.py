@@ -134,10 +134,10 @@ class Host:
         self.pid = self._process.pid
         self._last_prints = b""
         self._line = Line(self, ours)
-        self._thread = threading.Thread(target=self._read, name="ragrounds-host", daemon=True)
-        self._thread.start()
         self._prints = threading.Thread(target=self._forward_output, name="ragrounds-host-prints", daemon=True)
         self._prints.start()
+        self._thread = threading.Thread(target=self._read, name="ragrounds-host", daemon=True)
+        self._thread.start()  # after the prints, for which it waits when the process ends
         threading.Thread(target=self._end_if_stopped, name="ragrounds-host-state", daemon=True).start()
 
     def opened(self, system: HostedSystem) -> Work:

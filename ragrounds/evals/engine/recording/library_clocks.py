@@ -59,13 +59,15 @@ class LibraryClocks:
         if entry.key in self._entries:  # the client tries again
             return self._entries[entry.key]
         seconds: set[int] = set()
-        known = self._seconds | self._own_seconds()
+        own = self._own_seconds()
 
         def mask(time: re.Match[str]) -> str:
             """Leave a time out if it was read from the clock."""
-            present = {second for second in _seconds(time) if second in known or self._is_present(second)}
-            seconds.update(present)
-            return "<time>" if present else time[0]
+            moments = set(_seconds(time))
+            present = {moment for moment in moments if moment in self._seconds or self._is_present(moment)}
+            if not own & moments:
+                seconds.update(present)
+            return "<time>" if present or own & moments else time[0]
 
         masked = _TIME.sub(mask, canonical(call.body).decode())
         if not seconds or not isinstance(body := read_json(masked), dict):

@@ -203,9 +203,10 @@ class AttemptRecorder:
         if waits and call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
         mark = await self._server_mark(call) if call is not None and not self.over and self.stop is None else ""
-        started = self._begin(request, call, mark)
-        if started is None:
+        begun = self._begin(request, call, mark)
+        if begun is None:
             return None
+        started = begun
 
         change, sent_call, read = self._context.change, started.call, started.read
 
