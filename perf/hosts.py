@@ -125,9 +125,9 @@ def page(options: argparse.Namespace, folder: str) -> str:
 
 def system_in_host(target: str, folder: str, **variables: str) -> Any:
     """A function of one of the files, in a host."""
-    from ragrounds.agents.systems.hosts import HostedSystem, HostPlace, environment
+    from ragrounds.agents.systems.hosts import HostConfig, HostedSystem, environment
 
-    place = HostPlace(sys.executable, folder, folder, environment(variables))
+    place = HostConfig(sys.executable, folder, folder, environment(variables))
     return HostedSystem(target, f"{folder}/{target}", place, wiring={"name": target}).open()
 
 

@@ -44,7 +44,7 @@ def is_own(identity: Mapping[str, object]) -> bool:
 
 def same_agent(run: Run, now: SystemIdentity) -> bool:
     """Return True if a run is of the present agent, on the same questions, whatever its dependencies."""
-    return run.identity["agent"] == now.identity["agent"] and compared(run.identity) == compared(now.identity)
+    return compared(run.identity) == compared(now.identity)  # with the agent, without its interpreter's path
 
 
 def find_matching_run(store: Store, now: SystemIdentity) -> Run | None:
