@@ -345,6 +345,10 @@ class AnalyseArguments(Workspace, frozen=True):
         str, Arg("A list of document ids: a line each, or a CSV's first column (listed).", metavar="FILE")
     ] = ""
     severity: Severity = ""
+    budget: Annotated[
+        float | None,
+        Arg("What is best for at most this: dollars per 100 questions, else tokens or seconds a question (routing)."),
+    ] = None
     save: Annotated[
         str | Path, Arg("Write what was learned as an agent that runs, by this name (routing).", metavar="FILE.toml")
     ] = ""
@@ -372,6 +376,7 @@ def analyse(arguments: AnalyseArguments) -> AnalysedRuns:
         corpus=collection_sizes(settings.home),
         documents=arguments.documents,
         severity=arguments.severity,
+        budget=arguments.budget,
         seed=arguments.seed,
     )
     with open_selected_runs(arguments.runs, settings) as (store, runs):

@@ -332,6 +332,10 @@ these.
 """
 
 
+LEARNED_FROM = "learned_from"
+"""Kind of notes of attempts at questions from which the agent's router was learned."""
+
+
 def drawn_keys(note: Noted) -> list[str]:
     """Return the journal keys of recorded randomness that a note lists."""
     return re.findall(r"\b[0-9a-f]{64}\b", note.text) if note.what == DRAWN else []

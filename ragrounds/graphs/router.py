@@ -25,7 +25,7 @@ from ragrounds.base.contracts import Context
 from ragrounds.base.digests import text_digest
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
-from ragrounds.base.records import Question
+from ragrounds.base.records import LEARNED_FROM, Question
 from ragrounds.base.specs import Listed
 from ragrounds.graphs.shapes import number
 from ragrounds.graphs.state import Graph, Runtime, graph_of, word
@@ -50,6 +50,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Weights of the features: agents × features."""
     pieces: dict[str, tuple[float, ...]]
     """Idf of a run of letters, then its weight for each agent, by run."""
+    questions: tuple[str, ...] = ()
+    """Ids of the questions from which it was learned."""
 
     def chances(self, question: Question) -> list[float]:
         """Return the probability that each agent is right, by a linear model.
@@ -97,6 +99,8 @@ async def route(state: State, runtime: Runtime[Context]) -> State:
     worth = number(context, "worth", 0.0)
     chances = policy.chances(context.question)
     arm = policy.choose_agent(chances, worth)
+    if context.question.id in policy.questions:
+        context.note(LEARNED_FROM, "the policy was learned from this question")
     context.note("routed", f"{arms[arm]}: " + ", ".join(f"{chance:.3f}" for chance in chances))
     return {"arm": arm}
 

@@ -49,6 +49,8 @@ class AnalysisOptions(Struct, frozen=True, kw_only=True):
     """Path of a file of document ids, such as retracted papers."""
     severity: str = ""
     """Path of a file with the costs of wrong and missing answers."""
+    budget: float | None = None
+    """Highest cost: in US dollars for 100 questions, or in tokens or seconds for one; ``None`` for no limit."""
     seed: int = 0
     """Seed of the bootstraps: equal seeds give equal intervals."""
 

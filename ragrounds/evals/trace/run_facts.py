@@ -12,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Called, Event, Noted, Run
+from ragrounds.base.records import LEARNED_FROM, Attempt, Called, Event, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, check_call
 from ragrounds.evals.store.database import chunks
@@ -176,6 +176,7 @@ OPTIONS_SEARCHED = "options_in_query"
 MIXED = "question_of_another"
 """Note of a call that contains the question of another attempt in flight; its text is that question's id."""
 _NOTED = {
+    LEARNED_FROM: "the router was learned from the question, so its score is too high: measure it on other questions.",
     OPTIONS_SEARCHED: "its own queries contained options of the question: retrieval saw more than the question.",
     MIXED: "a call contained the question of another attempt: the system shares state between questions, so answers "
     "depend on each other. `--concurrency 1 --new` repeats them, one at a time.",
@@ -185,8 +186,10 @@ _NOTED = {
 def noted_words(store: Store, run: Run) -> Iterator[str]:
     """Yield messages about notes of a user's system, as far as its first attempts show: that its queries contain
     options of the question (a system that takes the run's context searches without them), or that attempts share state.
+    A router's notes show that it was learned from these questions.
     """
-    events_by_attempt = [attempt.events for attempt in _some_attempts(store, run)] if _is_users_system(run) else []
+    is_noted = _is_users_system(run) or run.identity.get("graph") == "router"
+    events_by_attempt = [attempt.events for attempt in _some_attempts(store, run)] if is_noted else []
     for kind, message in _NOTED.items():
         if count := sum(
             any(isinstance(event, Noted) and event.what == kind for event in events) for events in events_by_attempt

@@ -10,6 +10,7 @@ After FrugalGPT (Chen et al., 2023) and RouteLLM (Ong et al., 2024).
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,11 @@ from ragrounds.base.errors import UserError
 Floats = NDArray[np.float64]
 Choices = NDArray[np.int64]
 FOLDS = 5
+WIDER = math.sqrt(1 + FOLDS / (FOLDS - 1))
+"""Factor of the intervals of cross-fitted differences.
+
+The folds share most of what they are learned from, so that their differences vary together (Nadeau and Bengio 2003).
+"""
 _SHRINKAGE = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0])
 """Penalty strengths that each model chooses from by its leave-one-out error.
 
@@ -83,12 +89,12 @@ def oracle(outcomes: Outcomes) -> Routed:
     """Give each question to its best agent, the cheaper among equals; from two epochs on without noise's gain."""
     scores, epochs = outcomes.scores, outcomes.scores.shape[2]
     if epochs == 1:
-        return routed_to(outcomes, _best(scores[:, :, 0], outcomes.prices))
+        return routed_to(outcomes, best_agents(scores[:, :, 0], outcomes.prices))
     rows = np.arange(len(scores))
     values, costs, choices = np.zeros(len(scores)), np.zeros(len(scores)), []
     for epoch in range(epochs):
         # The other epochs pick the agent, this one scores it.
-        agents = _best(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
+        agents = best_agents(np.delete(scores, epoch, axis=2).mean(axis=2), outcomes.prices)
         values += scores[rows, agents, epoch] / epochs
         costs += outcomes.costs[rows, agents] / epochs
         choices.append(agents)
@@ -132,7 +138,7 @@ class Chances(Struct, frozen=True, kw_only=True):
         if self.cascade:
             prices = np.where(np.arange(len(prices)) == cheapest, 0.0, prices)
         gains = self.values if np.isinf(worth) else self.values * worth - prices
-        routed = routed_to(outcomes, _best(gains, prices))
+        routed = routed_to(outcomes, best_agents(gains, prices))
         if not self.cascade:
             return routed
         extra = np.where(routed.choices == cheapest, 0.0, outcomes.costs[:, cheapest])
@@ -151,14 +157,11 @@ def chances(outcomes: Outcomes, seed: int, *, cascade: bool = False, shuffled: b
     Raises:
         UserError: scikit-learn is not installed.
     """
-    features = _features(outcomes, cascade)
-    generator = np.random.default_rng(seed)
+    features, folds = _features(outcomes, cascade), folds_of(outcomes, seed)
     learned_from = outcomes.means
-    if shuffled:
-        learned_from = learned_from[_shuffle_within(outcomes.strata, generator)]
-    # All questions of a cluster are in one fold.
-    clusters, cluster_indices = np.unique(np.asarray(outcomes.clusters), return_inverse=True)
-    folds = (generator.permutation(len(clusters)) % min(FOLDS, len(clusters)))[cluster_indices]
+    if shuffled:  # within folds: no question's own outcome may come among those that its fold is learned from
+        groups = [f"{fold} {stratum}" for fold, stratum in zip(folds, outcomes.strata, strict=True)]
+        learned_from = learned_from[_shuffle_within(groups, np.random.default_rng([seed, 1]))]
     values = np.zeros_like(learned_from)
     for fold in range(int(folds.max()) + 1):
         held_out = folds == fold
@@ -170,13 +173,30 @@ def chances(outcomes: Outcomes, seed: int, *, cascade: bool = False, shuffled: b
     return Chances(values=values, cascade=cascade)
 
 
+def folds_of(outcomes: Outcomes, seed: int) -> Choices:
+    """Return the fold of each question; all questions of a cluster are in one."""
+    clusters, cluster_indices = np.unique(np.asarray(outcomes.clusters), return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(clusters))
+    return np.asarray((order % min(FOLDS, len(clusters)))[cluster_indices])
+
+
+def other_folds_means(outcomes: Outcomes, seed: int) -> Floats:
+    """Return each agent's mean score on the other folds of a question, averaged over datasets (questions, agents)."""
+    folds, strata, values = folds_of(outcomes, seed), np.asarray(outcomes.strata), np.zeros_like(outcomes.means)
+    for fold in np.unique(folds):
+        others = folds != fold
+        by_stratum = [outcomes.means[others & (strata == name)].mean(axis=0) for name in np.unique(strata[others])]
+        values[folds == fold] = np.mean(by_stratum, axis=0)
+    return values
+
+
 def routed_to(outcomes: Outcomes, agents: Choices) -> Routed:
     """Return the outcome of giving each question to the agent of the same index in `agents`."""
     rows = np.arange(len(agents))
     return Routed(values=outcomes.means[rows, agents], costs=outcomes.costs[rows, agents], choices=agents)
 
 
-def _best(values: Floats, prices: Floats) -> Choices:
+def best_agents(values: Floats, prices: Floats) -> Choices:
     """Return the index of the agent with the highest value in each row, the cheapest among equals."""
     order = np.argsort(prices, kind="stable")
     is_best = values >= values.max(axis=1, keepdims=True) - 1e-12

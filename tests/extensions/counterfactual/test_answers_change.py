@@ -12,8 +12,8 @@ from ragrounds.extensions.counterfactual.effects import Effect, _adjusted, excha
 NONE = dict.fromkeys(map(str, range(60)), 0.0)
 
 
-def asked(count: int, **more: str) -> list[Question]:
-    return [Question(id=str(place), benchmark="t", text="", **more) for place in range(count)]
+def asked(count: int, cluster: str = "") -> list[Question]:
+    return [Question(id=str(place), benchmark="t", text="", cluster=cluster) for place in range(count)]
 
 
 @pytest.mark.parametrize(("count", "p"), [(1, 1 / 3), (2, 1 / 9), (4, 1 / 81)])

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
-from ragrounds.extensions.routing.policies import Outcomes, chances, learned, mixture_weights, oracle
+from ragrounds.evals.analyses.analysis import AnalysisOptions
+from ragrounds.extensions.routing.analyses.routing import RoutingData, conclusion
+from ragrounds.extensions.routing.analyses.routing import routed as measured
+from ragrounds.extensions.routing.policies import (
+    Outcomes,
+    chances,
+    folds_of,
+    learned,
+    mixture_weights,
+    oracle,
+    other_folds_means,
+)
 from ragrounds.graphs.router import Policy, pieces, question_features, read_policy
 from tests.servers.any_form import AnyForm, any_form
 
@@ -109,6 +120,57 @@ def test_a_mixture_keeps_to_its_budget_and_beats_every_agent_that_fits_it(agents
     assert weights @ accuracies >= accuracies[costs <= budget].max() - 1e-9
 
 
+def test_the_agent_of_the_other_folds_is_picked_without_the_question():
+    generator = np.random.default_rng(7)
+    made = outcomes(generator.random((60, 3, 1)) < 0.5, (1, 2, 3), clusters=[str(place // 3) for place in range(60)])
+    folds, means = folds_of(made, 0), other_folds_means(made, 0)
+    assert all(len(set(folds[place : place + 3])) == 1 for place in range(0, 60, 3))
+    for fold in range(5):
+        assert means[folds == fold] == pytest.approx(
+            np.tile(made.means[folds != fold].mean(axis=0), (sum(folds == fold), 1))
+        )
+    two = outcomes(np.repeat([[[1.0]], [[0.0]]], [10, 30], axis=0), (1,), strata=["a"] * 10 + ["b"] * 30)
+    assert other_folds_means(two, 0) == pytest.approx(np.full((40, 1), 0.5)), "datasets count alike"
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_equal_agents_make_no_router_worse(alike):
+    count, called = 200, 0
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        _, scores, known = skilled(seed, count)
+        if alike:
+            scores = generator.random((count, 5, 1)) < 0.6
+        made = outcomes(scores, range(1, scores.shape[1] + 1), known)
+        asked = [Question(id=str(place), benchmark="b", text="") for place in range(count)]
+        arms = tuple(f"arm {place}" for place in range(scores.shape[1]))
+        data = RoutingData(outcomes=made, arms=arms, questions=asked, measure="cost_uncached")
+        found = measured(data, AnalysisOptions(scorer="robust", seed=seed))
+        called += not found.router.gain.low <= (0.0 if alike else 0.25) <= found.router.gain.high
+        assert found.picked.gain.difference == 0.0
+    assert called <= 1
+
+
+def test_a_budget_is_kept_and_compared_with_what_it_can_buy():
+    _, scores, known = skilled(8)
+    made = outcomes(scores, (0.001, 0.02), known)
+    asked = [Question(id=str(place), benchmark="b", text="") for place in range(400)]
+    data = RoutingData(outcomes=made, arms=("cheap", "dear"), questions=asked, measure="cost_uncached")
+    for budget in (0.1, 0.5, 1.0, 3.0):
+        found = measured(data, AnalysisOptions(scorer="robust", budget=budget))
+        single, router = found.affordable
+        assert max(single.cost, router.cost) <= budget / 100 + 1e-9
+        assert router.gain.difference == pytest.approx(router.score.value - single.score.value)
+        assert set(single.shares) <= ({"cheap"} if budget < 2 else {"cheap", "dear"})
+        assert conclusion(found).startswith("Within the budget ")
+    assert router.gain.low > 0.1
+    with pytest.raises(
+        UserError, match=r"No agent keeps to .budget. 0.05: the cheapest costs 0.1 \$ per 100 questions"
+    ):
+        measured(data, AnalysisOptions(scorer="robust", budget=0.05))
+    assert not measured(data, AnalysisOptions(scorer="robust")).affordable
+
+
 def test_datasets_count_alike():
     made = outcomes(np.zeros((3, 1, 1)), (1,), strata=("a", "a", "b"))
     assert made.weights.tolist() == [0.25, 0.25, 0.5]
@@ -147,7 +209,10 @@ def test_over_stored_runs(runs, tmp_path):
     assert record.router.score.value == 1.0
     assert record.router.gain.low > 0.3
     assert record.oracle.score.value == 1.0
-    assert found.result.table.title.startswith("Routing gains +50.0 (")
+    # The other folds of two equal agents tend to pick the one that is worse on a question's own.
+    assert record.router.gain.difference == pytest.approx(1.0 - record.picked.score.value)
+    assert record.picked.score.value <= 0.5
+    assert found.result.table.title.startswith("Routing gains +")
     assert "takes luck for skill" in found.result.table.note
     with pytest.raises(UserError, match="two runs or more"):
         rr.analyse("routing", [runs[0].id], home=tmp_path / "home")
@@ -223,8 +288,12 @@ def test_a_saved_router_runs_and_asks_what_its_agents_asked(models: AnyForm, tmp
     before = len(models.asked)
     again = rr.run(seen, str(saved), **given)
     assert len(models.asked) == before, "all is in the journal"
+    told = rr.compare([again.runs[0].id], home=tmp_path / "home").comparison.notes
+    assert any("the router was learned from the question" in note for note in told)
     new = rr.run(written(tmp_path / "new.jsonl", 100, 20), str(saved), **given)
     assert len(models.asked) == before + 20, "one agent a question"
+    told = rr.compare([new.runs[0].id], home=tmp_path / "home").comparison.notes
+    assert not any("learned from" in note for note in told)
     for made in (again, new):
         assert made.to_pandas("scores")["value"].eq(1.0).all()
     saved.with_suffix(".policy.json").write_text("{}")

@@ -1,7 +1,8 @@
 """Analysis "routing": scores of an oracle, a mixture and learned policies that choose an agent for each question.
 
-The gain is a policy's score minus that of the best single agent. That agent is picked with hindsight, so the gain is
-underestimated rather than overestimated. The control learns from shuffled outcomes; its gain is chance.
+The gain is a policy's score minus that of the best single agent. Like the policies, that agent is picked for each
+question by the other folds: with hindsight, the best of equal agents would look better than any policy. The control
+learns from shuffled outcomes; its gain is chance.
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 from ragrounds.extensions.routing.policies import (
+    WIDER,
     Chances,
     Floats,
     Outcomes,
     Routed,
+    best_agents,
     chances,
     learned,
     mixture_weights,
     oracle,
+    other_folds_means,
     routed_to,
 )
 from ragrounds.graphs.router import Policy, question_features
@@ -55,6 +59,8 @@ _MEASURES: dict[CostMeasure, tuple[str, Unit, float]] = {
     "tokens": ("tokens a question", "tokens", 1.0),
     "seconds": ("seconds a question", "seconds", 1.0),
 }
+_BUDGET_STEPS = 200
+"""Number of worths of a right answer that are tried for a budget."""
 _CURVE_POINTS = 12
 """Number of points of a policy's curve."""
 
@@ -67,9 +73,10 @@ class PolicyResult(Struct, frozen=True, kw_only=True):
     cost: float
     """Cost of one question, in the measure."""
     gain: PairedFigure
-    """Difference from the best single agent."""
+    """Difference from the best single agent, picked for each question by the other folds. For a single agent: from the
+    best of all questions."""
     over_mixture: PairedFigure
-    """Difference from the random mixture of two agents that costs the same."""
+    """Difference from the random mixture of two agents that costs the same, chosen by the other folds."""
     shares: Mapping[str, float]
     """Share of the questions that each run answers."""
 
@@ -84,7 +91,9 @@ class Routing(Struct, frozen=True, kw_only=True):
     Policies then use only scores, and a cascade begins with the first run.
     """
     best: str
-    """Run of the best single agent."""
+    """Run of the best single agent of all questions."""
+    picked: PolicyResult
+    """Best single agent of the other folds."""
     cheapest: str
     singles: tuple[PolicyResult, ...]
     router: PolicyResult
@@ -96,6 +105,10 @@ class Routing(Struct, frozen=True, kw_only=True):
     epochs: int
     without: int
     """Number of questions without a score in some run; they are left out."""
+    affordable: tuple[PolicyResult, ...] = ()
+    """Best single agent of the other folds, and router, that cost at most the budget; empty without one."""
+    worth: float = math.inf
+    """Worth of a right answer by which the router keeps to the budget."""
     own: tuple[PolicyResult, ...] = ()
     """Results of systems that route by themselves, each to the models of the single agents."""
 
@@ -245,6 +258,7 @@ def saved(store: Store, runs: Sequence[Run], options: AnalysisOptions, file: Pat
         intercepts=tuple(map(float, model.intercepts)),
         known=tuple(tuple(map(float, row)) for row in model.prior_weights),
         pieces=model.pieces,
+        questions=tuple(question.id for question in routing_data.questions),
     )
     text = msgspec.json.encode(policy).decode()
     policy_file = file.with_suffix(".policy.json")
@@ -311,7 +325,7 @@ def routed(routing_data: RoutingData, options: AnalysisOptions) -> Routing:
         options: the scorer, and the seed of folds and intervals.
 
     Raises:
-        UserError: scikit-learn is not installed.
+        UserError: scikit-learn is not installed; no agent costs as little as the budget.
     """
     outcomes, questions, names = routing_data.outcomes, routing_data.questions, routing_data.arms
     scorer, epochs = described(options.scorer), outcomes.scores.shape[2]
@@ -321,34 +335,64 @@ def routed(routing_data: RoutingData, options: AnalysisOptions) -> Routing:
     ]
     accuracies, prices = np.array([agent_figure.value or 0.0 for agent_figure in figures]), outcomes.prices
     best = max(range(len(names)), key=lambda index: (accuracies[index], -prices[index]))
+    trained = other_folds_means(outcomes, options.seed)
+    distinct, fold_of_question = np.unique(trained, axis=0, return_inverse=True)
+    picked = routed_to(outcomes, best_agents(trained, prices))
 
-    def result(name: str, outcome: Routed) -> PolicyResult:
+    def gain(first: Floats, second: Floats, wider: float) -> PairedFigure:
+        """Return a difference, whose interval is `wider` times as wide if it is cross-fitted."""
+        pair = paired(
+            questions, _by_question(questions, first), _by_question(questions, second), options.seed, scorer, epochs
+        )
+        low, high, middle = pair.low, pair.high, pair.difference
+        if low is None or high is None or middle is None or wider == 1:
+            return pair
+        low, high = max(-1.0, middle - wider * (middle - low)), min(1.0, middle + wider * (high - middle))
+        return PairedFigure(difference=middle, low=low, high=high, n=pair.n)
+
+    def result(name: str, outcome: Routed, reference: Floats = picked.values, wider: float = WIDER) -> PolicyResult:
         cost = float(outcomes.weights @ outcome.costs)
-        weights = mixture_weights(accuracies, prices, max(cost, float(prices.min())))
+        budget = max(cost, float(prices.min()))
+        weights = np.array([mixture_weights(means, prices, budget) for means in distinct])[fold_of_question.reshape(-1)]
         values = _by_question(questions, outcome.values)
         counts = np.bincount(outcome.choices, minlength=len(names)) / len(outcome.choices)
         return PolicyResult(
             name=name,
             score=figure(questions, values, {}, options.seed, scorer, epochs),
             cost=cost,
-            gain=paired(
-                questions, _by_question(questions, outcomes.means[:, best]), values, options.seed, scorer, epochs
-            ),
-            over_mixture=paired(
-                questions, _by_question(questions, outcomes.means @ weights), values, options.seed, scorer, epochs
-            ),
+            gain=gain(reference, outcome.values, wider),
+            over_mixture=gain((outcomes.means * weights).sum(axis=1), outcome.values, WIDER),
             shares={name: float(share) for name, share in zip(names, counts, strict=True) if share},
         )
 
     router, cascade = chances(outcomes, options.seed), chances(outcomes, options.seed, cascade=True)
     control = chances(outcomes, options.seed, shuffled=True)
+    affordable, worth = list[PolicyResult](), math.inf
+    if options.budget is not None:
+        words, _, factor = _MEASURES[routing_data.measure] if routing_data.measure else ("", "", 0.0)
+        limit = options.budget / factor * (1 + 1e-9) if factor else -math.inf  # costs are sums, and round
+        if limit < prices.min():
+            least = f"the cheapest costs {factor * prices.min():.4g} {words}" if factor else "costs are not known"
+            raise UserError(f"No agent keeps to --budget {options.budget:g}: {least}.")
+        single = routed_to(outcomes, best_agents(np.where(prices <= limit, trained, -math.inf), prices))
+        # The worth is chosen by costs alone, so that no question's own score has a part in it.
+        worths = [0.0, *np.geomspace(prices.max() / 1000, 1000 * prices.max(), _BUDGET_STEPS), math.inf]
+        worth = max(worth for worth in worths if outcomes.weights @ router.routed(outcomes, worth).costs <= limit)
+        affordable = [
+            result("best single agent", single),
+            result("router", router.routed(outcomes, worth), single.values),
+        ]
     return Routing(
         scorer=options.scorer,
         measure=routing_data.measure,
         best=names[best],
+        picked=result("best agent of the other folds", picked),
+        affordable=tuple(affordable),
+        worth=worth,
         cheapest=names[outcomes.cheapest],
         singles=tuple(
-            result(name, routed_to(outcomes, np.full(len(questions), index))) for index, name in enumerate(names)
+            result(name, routed_to(outcomes, np.full(len(questions), index)), outcomes.means[:, best], wider=1.0)
+            for index, name in enumerate(names)
         ),
         router=result("router", router.routed(outcomes, math.inf)),
         cascade=result("cascade", cascade.routed(outcomes, math.inf)),
@@ -381,11 +425,13 @@ def _rows(routing: Routing) -> list[tuple[str, PolicyResult]]:
     kind = "oracle" if routing.epochs > 1 else "oracle, an upper bound (one epoch)"
     return [
         *((single.name, single) for single in routing.singles),
+        (routing.picked.name, routing.picked),
         *((system.name, system) for system in routing.own),
         ("router: by the question", routing.router),
         (f"cascade: {routing.cheapest} first", routing.cascade),
         ("control: router of shuffled outcomes", routing.control),
         (kind, routing.oracle),
+        *((f"within the budget: {policy.name}", policy) for policy in routing.affordable),
     ]
 
 
@@ -394,7 +440,7 @@ def _table(routing: Routing, options: AnalysisOptions) -> AnalysisTable:
     priced = (words, "to a mixture of that cost") if routing.measure else ()
 
     def row(name: str, policy: PolicyResult) -> tuple[str | float | Figure, ...]:
-        is_best = name == routing.best
+        is_best = name in (routing.best, routing.picked.name)
         gains = "best" if is_best else points(policy.gain), "" if is_best else points(policy.over_mixture)
         return (name, policy.score, gains[0], *((factor * policy.cost, gains[1]) if priced else ()))
 
@@ -407,28 +453,37 @@ def _table(routing: Routing, options: AnalysisOptions) -> AnalysisTable:
 
 
 def conclusion(routing: Routing) -> str:
-    """Return a one-sentence conclusion."""
+    """Return a conclusion in one sentence, or in two with a budget."""
+    if routing.affordable:
+        single, router = routing.affordable
+        names = " or ".join(sorted(single.shares, key=lambda name: -single.shares[name]))
+        is_shown = (router.gain.low or 0.0) > 0
+        return (
+            f"Within the budget {names} is the best single agent. A router "
+            f"{'gains' if is_shown else 'gains nothing that can be shown:'} {points(router.gain)} points."
+        )
     if not routing.gains:
         nearest = max((routing.router, routing.cascade), key=lambda policy: policy.gain.difference or -1.0)
         return (
-            f"Routing gains nothing that can be shown over {routing.best}: {points(nearest.gain)} points by the "
+            f"Routing gains nothing that can be shown over the best single agent: {points(nearest.gain)} points by the "
             f"better policy ({nearest.name})."
         )
     winner = max(routing.gains, key=lambda policy: policy.gain.difference or 0.0)
     price = ""
     if routing.measure:
         words, _, factor = _MEASURES[routing.measure]
-        best = next(single for single in routing.singles if single.name == routing.best)
-        price = f", at {factor * winner.cost:.4g} {words} in place of {factor * best.cost:.4g}"
-    return f"Routing gains {points(winner.gain)} points over {routing.best}, by the {winner.name}{price}."
+        price = f", at {factor * winner.cost:.4g} {words} in place of {factor * routing.picked.cost:.4g}"
+    return f"Routing gains {points(winner.gain)} points over the best single agent, by the {winner.name}{price}."
 
 
 def _note(routing: Routing) -> str:
     parts = [
-        f"{routing.best} is the best single agent of these questions.",
-        "Policies are cross-fitted: no question is routed by what was learned from it. A cascade pays for the first "
-        "answer too.",
+        f"{routing.best} is the best single agent of these questions, and the other agents are compared with it.",
+        "Policies are cross-fitted: no question is routed by what was learned from it, and they are compared with the "
+        "agent that is best on the other folds. A cascade pays for the first answer too.",
     ]
+    if routing.affordable and math.isfinite(routing.worth):
+        parts.append(f"The router keeps to the budget by [worth={routing.worth:.3g}].")
     for system in routing.own:
         shares = ", ".join(f"{100 * share:.0f} % to {name}" for name, share in system.shares.items())
         parts.append(f"{system.name} routes by itself: {shares}.")
