@@ -50,6 +50,7 @@ _BOLD = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 BETS = np.array([*_COMMON, *_BOLD])
 _EDGE = 1e-12
 """Smallest distance of m from the bounds, as a share of their distance. At a bound itself a bet may pay infinitely."""
+_FIRST = 16
 _CLOSE = 1e-9
 """Relative size of Newton's step after which the next would be less than a rounding error."""
 
@@ -152,6 +153,8 @@ class ConfidenceSequence:
 
         Draws that the ends include already are not looked at one by one again.
         """
+        if not self._counts and count > _FIRST:  # the many steps away from the bounds are taken with few draws
+            self._include(_FIRST)
         included, before = self._counts.total(), self._ends
         if included == count or before[0] == before[1]:
             return
