@@ -97,7 +97,7 @@ class ConfidenceSequence:
         """Number of draws that the ends include, by value and weight."""
         self._ends = [0.0, 1.0]
         self._null = None if null is None else (null - least) / self._span
-        self._null_capitals = np.zeros(2 * len(BETS))
+        self._null_capitals, self._tested = np.zeros((1, 2 * len(BETS))), 0
         self._most_capital = 0.0
 
     def add(self, value: float, weight: float = 1.0) -> None:
@@ -117,16 +117,21 @@ class ConfidenceSequence:
         share = min(weight, max(0.0, round(share, 12)))
         self._draws.append((share, weight))
         self._sums.append((self._sums[-1][0] + share, self._sums[-1][1] + weight))
-        if self._null is not None:
-            self._null_capitals += _both_bets(np.array(share), self._null, weight)
-            # The mean of the null hypothesis may lie outside the bounds, where no data are possible.
-            capital = float(log_mean_exp(self._null_capitals)) if 0 <= self._null <= 1 else math.inf
-            self._most_capital = max(self._most_capital, capital)
 
     @property
     def p(self) -> float | None:
         """Smallest error level at which the null value would be excluded by now; ``None`` if none is tested."""
-        return None if self._null is None else math.exp(-self._most_capital)
+        if self._null is None:
+            return None
+        if self._tested < len(self._draws):
+            values, weights = np.array(self._draws[self._tested :]).T
+            bets = _both_bets(values, self._null, weights)
+            capitals = np.cumsum(np.concatenate([self._null_capitals, bets]), axis=0)[1:]
+            self._tested, self._null_capitals = len(self._draws), capitals[-1:]
+            # The mean of the null hypothesis may lie outside the bounds, where no data are possible.
+            capital = float(log_mean_exp(capitals).max()) if 0 <= self._null <= 1 else math.inf
+            self._most_capital = max(self._most_capital, capital)
+        return math.exp(-self._most_capital)
 
     @property
     def interval(self) -> SequentialInterval | None:
