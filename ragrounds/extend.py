@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.base.records import Question as Question
     from ragrounds.base.records import Run as Run
     from ragrounds.base.records import Score as Score
-    from ragrounds.base.redaction import Redactor as Redactor
     from ragrounds.base.specs import Spec as Spec
     from ragrounds.evals.analyses.analysis import Analysis as Analysis
     from ragrounds.evals.analyses.analysis import AnalysisOptions as AnalysisOptions
@@ -68,6 +67,7 @@ if TYPE_CHECKING:  # the one list: `places` reads it too
     from ragrounds.graphs.state import State as State
     from ragrounds.graphs.state import int_parameter as _whole
     from ragrounds.graphs.user_graph import agent as agent
+    from ragrounds.recorder.redaction import Redactor as Redactor
     from ragrounds.tools.retriever import Retriever as Retriever
     from ragrounds.tools.retriever import RetrieverParameter as RetrieverParameter
     from ragrounds.tools.retriever import SearchedCorpora as SearchedCorpora

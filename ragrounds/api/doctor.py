@@ -23,6 +23,7 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import declared, extension_points
 from ragrounds.base.settings import Settings, settings_file
 from ragrounds.evals.judges.rescoring import check_scores
+from ragrounds.evals.store.care.key_search import KEY
 from ragrounds.evals.store.care.salvage import SavedStore, save_store
 from ragrounds.evals.store.care.verification import Finding, Findings, Verification
 from ragrounds.evals.store.database import SAVE
@@ -120,6 +121,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
             wrong.append(f"{broken:,} of {len(self.additions):,} additions of installed packages cannot be used")
         if self.contents is not None and self.contents.damaged:
             wrong.append(f"the store has {self.contents.damaged:,} damaged or missing parts")
+        if self.contents is not None and (n_keys := self.contents.found.get(f"note: {KEY}", 0)):
+            wrong.append(f"keys of this environment are in {number_of(n_keys, 'record')} of the store")
         unseen = [] if self.contents is not None else ["what the store holds (--store)"]
         unseen += [] if self.model is not None else ["a model's server (--model)"]
         problems = f"Wrong: {'; '.join(wrong)}." if wrong else "No problem was found."

@@ -13,11 +13,11 @@ from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Asked, Run
-from ragrounds.base.redaction import redacted
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import family_path
 from ragrounds.evals.engine.plan import Recipe
+from ragrounds.recorder.redaction import redacted
 from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.retriever import code_in
 

@@ -6,8 +6,8 @@ import re
 import urllib.parse
 
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
+from ragrounds.recorder.redaction import Redactor
 
 _KEY_NAME = re.compile(
     r"(?:^|[-_.])(?:key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|code)s?$|apikey",

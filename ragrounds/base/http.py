@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from ragrounds.base.addresses import redirected
 from ragrounds.base.proxies import proxy_of, proxy_words
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.recorder.unpacking import BadReply as BadReply
 from ragrounds.recorder.unpacking import Unpacker
 from ragrounds.recorder.unpacking import too_large as too_large

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 
@@ -24,6 +24,11 @@ def wellformed(text: str) -> str:
 
 def wellformed_all(value: Any) -> Any:
     """Apply :func:`wellformed` to every text inside lists and dictionaries."""
+    return map_texts(value, wellformed)
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply a function to every text inside lists and dictionaries, also to their keys."""
     root = [value]
     pending = [value]  # no recursion: values from a model or a file may be nested to any depth
     pending[0] = root
@@ -31,10 +36,14 @@ def wellformed_all(value: Any) -> Any:
         container = pending.pop()
         for key, item in container.items() if isinstance(container, dict) else enumerate(container):
             if isinstance(item, str):
-                container[key] = wellformed(item)
+                container[key] = change(item)
             elif isinstance(item, dict | list | tuple):
-                container[key] = dict(item) if isinstance(item, dict) else list(item)
-                pending.append(container[key])
+                container[key] = inner = (
+                    {change(name) if isinstance(name, str) else name: inside for name, inside in item.items()}
+                    if isinstance(item, dict)
+                    else list(item)
+                )
+                pending.append(inner)
     return root[0]
 
 

@@ -18,6 +18,7 @@ import typer
 from ragrounds.base.errors import Interrupted, UserError, options_named
 from ragrounds.base.process_end import ProcessEnd
 from ragrounds.cli.commands import Commands
+from ragrounds.recorder.redaction import redact_output
 from ragrounds.version import __version__
 
 _GRACE_SECONDS = 2.0
@@ -72,6 +73,8 @@ def main(*, own_process: bool = True) -> None:
         own_process: True if nothing else runs in this process. Then it may be ended while threads of users' systems,
             whose attempts were interrupted or capped, still run. Otherwise SIGTERM is left to its handler.
     """
+    if own_process:
+        redact_output()
     with options_named(), _sigterm_as_ctrl_c() if own_process else nullcontext(list[int]()) as terminated:
         try:
             command_line()(prog_name="ragrounds")

@@ -16,7 +16,6 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import REPLY, BadReply, causes, read_pieces, retry_after
 from ragrounds.base.records import Fault, Message, Reply, ToolCall, Usage
-from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import tool_of
@@ -26,6 +25,7 @@ from ragrounds.models.reply_parts import cache_writes, counted_usage, noted, rea
 from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.models.retries import with_retries
 from ragrounds.models.traffic import traffic_of
+from ragrounds.recorder.redaction import Redactor, redacted
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -19,7 +19,6 @@ from ragrounds.base.contracts import Request, Tool
 from ragrounds.base.errors import StopRun
 from ragrounds.base.http import REPLY, BadReply, HttpAnswer, check_json, read_json, retry_after, text_of, too_large
 from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall
-from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import FAILED_FINISHES, CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
@@ -37,6 +36,7 @@ from ragrounds.models.reply_parts import (
     words,
 )
 from ragrounds.models.request_arguments import refuse_arguments
+from ragrounds.recorder.redaction import Redactor, redacted
 
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
@@ -385,7 +385,7 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     if "charset" in content_type.lower() or start[:2] in (b"\xef\xbb", b"\xff\xfe", b"\xfe\xff"):
         body = text_of(body, content_type).encode("utf-8", "surrogatepass")
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
-        kind = redacted(safe(content_type, 80)) or "no content type"
+        kind = safe(redacted(content_type), 80) or "no content type"
         raise Transient("malformed", f"expected JSON, got {kind}: {_start(body)}", 200)
     return _whole_reply(body)
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import Request
 from ragrounds.base.http import MOST_TOKENS, believed_count
 from ragrounds.base.records import DECLINED, Reply, TokenLogprob, ToolCall, Usage
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe, wellformed, wellformed_all
+from ragrounds.recorder.redaction import Redactor
 
 R = TypeVar("R", bound=Reply)
 MOST_CALLS = 256

@@ -21,9 +21,9 @@ import msgspec
 
 from ragrounds.base.errors import StopRun
 from ragrounds.base.http import REPLY, BadReply, HttpAnswer, HttpClient, ReplyLimits, Sink, root_cause
-from ragrounds.base.redaction import Redactor
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.server_time import ServerClock, ServerTime
+from ragrounds.recorder.redaction import Redactor
 
 
 class Unreachable(StopRun):

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import REPLY
-from ragrounds.base.redaction import redacted
 from ragrounds.models import supervisor
+from ragrounds.recorder.redaction import redacted
 
 
 def executable() -> str:

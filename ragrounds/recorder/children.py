@@ -73,7 +73,7 @@ class _Connection:
 
     def send(self, header: Header, body: bytes = b"") -> None:
         """Send a frame."""
-        self._end.sendall(packed(header, body))
+        self._end.sendall(packed(header, body, redact=False))  # to the host, which redacts
 
     def receive(self) -> tuple[Header, bytes]:
         """Read the next frame.

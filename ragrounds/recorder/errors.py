@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from .redaction import redacted
+
 
 class Refused(Exception):
     """Error of a system that cannot be opened, or of an answer that cannot be read: one line for the user."""
@@ -32,7 +34,7 @@ def nearest(given_name: str, known_names: Iterable[str]) -> str:
 
 def failure(problem: BaseException) -> str:
     """Describe an exception of outside code in one line, with the location in its file."""
-    message = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
+    message = redacted(" ".join(f"{type(problem).__name__}: {problem}".split()))[:500]
     frames = traceback.extract_tb(problem.__traceback__)
     user_frames = [frame for frame in frames if not frame.filename.startswith((_OURS, "<"))]
     if not user_frames:

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .redaction import redactor
+
 LONGEST_HEADER = 64 << 20
 """Maximum number of bytes of a header: changes by a graph's node, or the passages of a search, as JSON."""
 LONGEST_BODY = 129 << 20
@@ -42,8 +44,8 @@ class RawFrame(NamedTuple):
 _ENCODER = json.JSONEncoder(default=str)
 
 
-def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """Return a frame. Values that are not JSON become texts.
+def packed(header: Mapping[str, Any], body: bytes = b"", *, redact: bool = True) -> bytes:
+    """Return a frame, whose header has no keys of this process if `redact`. Values that are not JSON become texts.
 
     Raises:
         BadFrame: the frame is too long.
@@ -53,7 +55,7 @@ def packed(header: Mapping[str, Any], body: bytes = b"") -> bytes:
     except (TypeError, ValueError, RecursionError):  # keys that are not texts, lists that contain themselves
         plain = (type(None), str, bool, int)
         text = json.dumps({key: value if isinstance(value, plain) else repr(value) for key, value in header.items()})
-    return framed(text.encode(), body)
+    return framed((redactor().without_keys(text) if redact else text).encode(), body)
 
 
 def framed(header: bytes, body: bytes) -> bytes:

@@ -38,6 +38,7 @@ from .function import MOST_THREADS
 from .observer import Form, Observer, step_here
 from .prints import Prints, keep_prints
 from .reads import NAMED, Reads
+from .redaction import redact_output, redacted
 from .targets import loaded
 from .unpacking import BadReply
 from .watch import installed
@@ -94,7 +95,7 @@ class Link:
 
     def post(self, frame: str, body: bytes = b"", **fields: Any) -> None:
         """Send a frame after the held events. On an event loop, other tasks get a turn first."""
-        self._sender.hold(packed({"frame": frame, **fields}, body))
+        self._sender.hold(packed({"frame": frame, **fields}, body, redact=frame != "exchange"))  # it is to be sent
         if (loop := running_loop()) is not None:
             loop.call_soon(self.flush)
         else:
@@ -440,10 +441,9 @@ class HostLoop:
             self._link.tell(attempt, "read", reads)
 
     def _failed(self, watcher: HostWatcher, error: BaseException, refused: str = "") -> None:
-        kind, trace = (
-            type(error),
-            "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES)),
-        )
+        kind = type(error)
+        lines = traceback.format_exception(kind, error, error.__traceback__, limit=-_MAX_FRAMES)
+        trace = redacted("".join(lines))  # before it is cut
         if len(trace) > _MAX_TRACE:
             trace = f"{trace[:1000]} … {trace[-_MAX_TRACE:]}"
         self._link.post(
@@ -490,6 +490,7 @@ def serve(line: int, lifeline: int, *, closed: bool) -> None:
     _end_with(lifeline)
     sys.argv[:] = [""]
     keep_prints(lambda: getattr(WATCHER.get(), "prints", None))
+    redact_output()  # before it is kept
     link = Link(socket.socket(fileno=line), closed=closed, sealed=closed and close())
     os.register_at_fork(after_in_child=link.forked)
     clock.install(always=True)

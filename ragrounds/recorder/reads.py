@@ -21,9 +21,8 @@ from types import FrameType
 from typing import Any
 from urllib.parse import unquote
 
-_SECRET = re.compile(
-    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH|COOKIE|DSN)(?:_(?:ID|FILE|PATH))?(?:_|$)"
-)
+from .redaction import is_secret_name
+
 _MACHINE_VARIABLES = frozenset(
     "HOME PATH PWD OLDPWD USER LOGNAME SHELL TERM LANG TMPDIR TEMP TMP HOSTNAME PYTHONPATH VIRTUAL_ENV DISPLAY SHLVL "
     "COLUMNS LINES EDITOR PAGER TZ LANGUAGE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
@@ -64,11 +63,6 @@ def leave_out(folder: str) -> None:
         LEFT_OUT.add(folder)
         is_data.cache_clear()
         is_own.cache_clear()
-
-
-def is_secret_name(name: str) -> bool:
-    """Return True if a variable is named like a key. Its value is never stored, and does not count."""
-    return _SECRET.search(name.upper()) is not None
 
 
 class Reads:

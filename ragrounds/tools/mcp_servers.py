@@ -22,8 +22,8 @@ import msgspec
 from ragrounds.base.contracts import Tool
 from ragrounds.base.digests import text_digest
 from ragrounds.base.errors import GaveUp, UserError
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.settings import McpServer
+from ragrounds.recorder.redaction import Redactor
 
 if TYPE_CHECKING:
     from langchain_mcp_adapters.sessions import Connection

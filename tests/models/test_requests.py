@@ -7,7 +7,6 @@ import pytest
 from ragrounds.base.contracts import Request, Tool
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall, Usage
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import parse
 from ragrounds.graphs.langchain_turns import turns_of
 from ragrounds.models.faults import Transient
@@ -15,6 +14,7 @@ from ragrounds.models.langchain import messages_of, read_message
 from ragrounds.models.openai_protocol import body_of, message_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.models.reply_parts import without_keys
+from ragrounds.recorder.redaction import Redactor
 
 ASKED = (Message("system", "Be brief."), Message("user", "Costs $text or $5?"))
 OWN = 'base_url="http://localhost/v1"'

@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from ragrounds.base.addresses import check_address
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.redaction import redacted
 from ragrounds.base.specs import Spec
 from ragrounds.models.prices import Price
 from ragrounds.recorder.answers import FIELDS
+from ragrounds.recorder.redaction import redacted
 
 GIVEN = (*FIELDS, "choices", "id", "thread")
 """Fields that a request can contain, in addition to the agent's parameters.

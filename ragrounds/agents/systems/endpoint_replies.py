@@ -15,12 +15,12 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun
 from ragrounds.base.http import HttpAnswer, retry_after
 from ragrounds.base.records import Passage, Question, Reply
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import wellformed
 from ragrounds.models.faults import CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
 from ragrounds.recorder.answers import at_path
+from ragrounds.recorder.redaction import Redactor
 
 MOST_PASSAGES = 1000
 """Maximum number of passages that are read from one reply."""

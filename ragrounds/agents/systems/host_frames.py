@@ -17,6 +17,7 @@ from ragrounds.base.text import safe
 from ragrounds.recorder.errors import AskedPerson
 from ragrounds.recorder.frames import BadFrame, RawFrame
 from ragrounds.recorder.observer import Observer
+from ragrounds.recorder.redaction import redacted
 from ragrounds.recorder.wire import Unsent
 
 
@@ -114,16 +115,17 @@ class SystemRaised(Said, tag="failed", frozen=True):
     @property
     def error(self) -> BaseException:
         """Return the exception to raise on this side. Its class has the same name."""
+        text = redacted(self.text)
         if self.unsent:
-            return Unsent(self.text)
+            return Unsent(text)
         if self.refused:
-            return UserError(self.text)
+            return UserError(text)
         if self.type == "GraphRecursionError":  # a cap, not a failure
             from langgraph.errors import GraphRecursionError
 
-            return GraphRecursionError(self.text)
+            return GraphRecursionError(text)
         kind = type(safe(self.type, 200), (SystemFailed,), {"__module__": safe(self.module, 200)})
-        error: SystemFailed = kind(self.text)
+        error: SystemFailed = kind(text)
         error.trace = self.trace
         return error
 

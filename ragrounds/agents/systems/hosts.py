@@ -37,6 +37,7 @@ from ragrounds.base.records import Answer, Question
 from ragrounds.base.text import safe
 from ragrounds.recorder.clock import VALUES
 from ragrounds.recorder.frames import BadFrame
+from ragrounds.recorder.redaction import redacted
 from ragrounds.recorder.wire import WATCHER
 
 MOST_ENDS = 3
@@ -51,6 +52,8 @@ _MAX_LINES, _MAX_LINE = 100, 500
 _COLOURS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _MAX_LAST_PRINTS = 2000
 """Maximum number of a host's last printed bytes that are kept."""
+_LONGEST_LINE = 1 << 16
+"""Number of bytes of a printed line after which its end is not waited for."""
 _CLOSED_VARIABLES = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 """Variables of a closed host. LiteLLM and DSPy ship a list of models, and would otherwise download a newer one."""
 _CHILD = str(Path(__file__).parents[2] / "recorder" / "__main__.py")
@@ -284,7 +287,7 @@ class Host:
                 self._last_prints = (self._last_prints + part)[-_MAX_LAST_PRINTS:]
                 if lines_left:
                     *lines, line = (line + part).split(b"\n")
-                    line = line[:_MAX_LINE]
+                    line = line[:_LONGEST_LINE]
                     self._forward(lines[:lines_left], more=len(lines) >= lines_left)
                     lines_left = max(0, lines_left - len(lines))
             self._forward([line] if line and lines_left else [])
@@ -292,15 +295,18 @@ class Host:
     def _forward(self, lines: list[bytes], *, more: bool = False) -> None:
         names = [system.name for system in list(self._systems)]
         name = names[0] if names and self.config.agent else Path(self.config.folder).name
-        plain = [_COLOURS.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2][:_MAX_LINE]) for line in lines]
-        texts = [f"{name} | {safe(line.decode('utf-8', 'replace'))}\n" for line in plain]
+        shown = [_COLOURS.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2]) for line in lines]
+        # Redacted before it is cut: a part of a key is not found. Programs that the system starts print here, too.
+        texts = [f"{name} | {safe(redacted(line.decode('utf-8', 'replace'))[:_MAX_LINE])}\n" for line in shown]
         texts += [f"{name} | … prints more: see its attempts' traces\n"] if more else []
         os.write(2, "".join(texts).encode("utf-8", "replace"))
 
     def _ended(self, work: Work, *, shared: bool) -> Exception:
         message = f"the process that {work.name} runs in {self.how}"
         error = SharedHostEnded(message, work.again) if shared and work.again else HostEnded(message)
-        if printed := self._last_prints.decode("utf-8", "replace").strip():
+        # A line that is cut may begin with a part of a key.
+        last = self._last_prints if len(self._last_prints) < _MAX_LAST_PRINTS else self._last_prints.partition(b"\n")[2]
+        if printed := redacted(last.decode("utf-8", "replace")).strip():
             error.trace = f"{message}. The last lines that it printed:\n{printed}"
         return error
 

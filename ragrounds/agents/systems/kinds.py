@@ -24,11 +24,10 @@ from ragrounds.agents.systems.settings import SETTINGS, check_effects, is_settin
 from ragrounds.base.contracts import System
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import is_import_path
-from ragrounds.base.redaction import redacted
 from ragrounds.base.specs import Spec
 from ragrounds.graphs import catalogue
 from ragrounds.recorder.answers import Wiring
-from ragrounds.recorder.reads import is_secret_name
+from ragrounds.recorder.redaction import is_secret_name, redacted
 
 _OPENED: dict[tuple[int, int, bytes], tuple[object, System]] = {}
 """Open systems: the object at an import path and the card → the system. The object is kept, so that its id is not

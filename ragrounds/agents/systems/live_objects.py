@@ -20,7 +20,8 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 
 from ragrounds.agents.systems.reads import OwnSource
 from ragrounds.base.digests import FILE_MODULE, text_digest, tree_digest
-from ragrounds.recorder.reads import is_own, is_secret_name
+from ragrounds.recorder.reads import is_own
+from ragrounds.recorder.redaction import is_secret_name
 
 _SESSION = "__main__"
 _CLIENTS = frozenset(

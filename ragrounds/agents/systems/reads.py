@@ -24,8 +24,8 @@ from msgspec import Struct
 from ragrounds.agents.systems.packages import installed_versions, version_of
 from ragrounds.base.digests import absolute_names, module_file, read_source, text_digest
 from ragrounds.base.records import Read
-from ragrounds.base.redaction import redacted
-from ragrounds.recorder.reads import NAMED, READS, Reads, is_data, is_secret_name
+from ragrounds.recorder.reads import NAMED, READS, Reads, is_data
+from ragrounds.recorder.redaction import is_secret_name, redacted
 from ragrounds.recorder.wire import setting
 
 _MAX_WHOLE_BYTES = 64 << 20

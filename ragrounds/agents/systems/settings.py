@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from ragrounds.agents.card import Card
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.redaction import redacted
 from ragrounds.base.specs import Spec, Value, parse
 from ragrounds.base.text import typed_value
+from ragrounds.recorder.redaction import redacted
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""

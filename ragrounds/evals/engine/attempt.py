@@ -34,11 +34,12 @@ from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.trace.run_facts import UNHEARD, was_heard
+from ragrounds.evals.trace.run_facts import MASKED, UNHEARD, was_heard
 from ragrounds.evals.trace.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
+from ragrounds.recorder.redaction import HIDDEN
 
 Answers = Callable[[AttemptContext], AsyncIterator[tuple[object, str]]]
 """Function that makes an attempt, and yields the answer and the chosen letter whenever they change."""
@@ -340,9 +341,12 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
         context.note("traceback", own_trace or "".join(traceback.format_exception(error)))
     finally:
         context.close()
-    text = answer if isinstance(answer, str) else ""
+    text = context.redacted(answer) if isinstance(answer, str) else ""
+    choice, reason = context.redacted(choice), context.redacted(reason)
     if status == "capped" and not text:
         text = context.last_reply
+    if context.masked:
+        context.note(MASKED, f"{context.masked:,} keys in texts of the system or its tools were replaced by {HIDDEN}")
     return Attempt(
         run=run.id,
         question_id=context.item.id,

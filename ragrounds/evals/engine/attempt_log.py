@@ -16,7 +16,9 @@ import msgspec
 from ragrounds.agents.agent import Limits
 from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 from ragrounds.base.spent import Spent, known_sum
+from ragrounds.base.text import map_texts
 from ragrounds.recorder.observer import AGO, STEP, step_here
+from ragrounds.recorder.redaction import HIDDEN, redactor
 
 MAX_STEPS = 1000
 """Largest number of steps of one attempt of a graph. Every built-in graph ends by its own limit, far below."""
@@ -121,6 +123,8 @@ class AttemptLog:
     """Dollars that a budget counts: those paid, and the price of the request for calls whose own price is not known."""
     missed: int = 0
     """Number of calls that were seen and are in no journal."""
+    masked: int = 0
+    """Number of keys that were replaced by ``[key]`` in texts of the system and its tools."""
     _started: float = field(default_factory=time.perf_counter)
     _epoch: float = field(default_factory=lambda: time.time() - time.perf_counter())
     """Seconds since the epoch at which the monotonic clock was 0."""
@@ -142,8 +146,15 @@ class AttemptLog:
         """Return the time of the monotonic clock, shifted by the recorded calls."""
         return time.perf_counter() - AGO.get() + self.shift
 
+    def redacted(self, text: str) -> str:
+        """Return a text without keys, which are counted."""
+        clean = redactor()(text)
+        self.masked += clean.count(HIDDEN)  # those that the system's own process replaced count, too
+        return clean
+
     def note(self, remark: str, text: str) -> None:
         """Leave a note in the trace, at the step that is running."""
+        text = self.redacted(text)  # before it is cut: half a key is still a key
         if len(text) > _NOTE:
             text = f"{text[: _NOTE // 2]} … {text[-_NOTE // 2 :]}"
         self.events.append(Noted(step=self._step()[0], what=remark, text=text))
@@ -173,14 +184,17 @@ class AttemptLog:
         seconds = self._clock() - self._steps[task][2]
         state_changes = changes if isinstance(changes, Mapping) else {}
         plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in state_changes.items()}
-        self._trace_remaining -= _size(plain, self._trace_remaining)
+        size, has_keys = _inspect(plain, self._trace_remaining)
+        plain = map_texts(plain, self.redacted) if has_keys else plain
+        self._trace_remaining -= size
         if self._trace_remaining < 0:
             plain = {}
             if not self._trace_full:
                 self._trace_full = True
                 message = f"the trace holds {TRACE_SIZE:,} characters: later output of nodes is left out"
                 self.note("trace_full", f"{message}; calls, times and the answer are not")
-        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
+        error = self.redacted(error)[:LONGEST_REASON]
+        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error))
 
     async def under_cap(self) -> None:
         """Wait while the cap of calls would be exceeded unless calls in flight fail.
@@ -266,7 +280,7 @@ class AttemptLog:
             cost_uncached=price,
             passages=passages,
             faults=faults,
-            error=error,
+            error=self.redacted(error),
         )
         with self.lock:
             self.doing.pop(started.number, None)
@@ -307,17 +321,23 @@ class AttemptLog:
         return step, node
 
 
-def _size(value: object, enough: int) -> int:
-    """Count the characters of a value that consists of dictionaries, lists and texts, stopping soon after `enough`."""
-    size, pending = 0, [value]
+def _inspect(value: object, enough: int) -> tuple[int, bool]:
+    """Count the characters of a value that consists of dictionaries, lists and texts, stopping soon after `enough`.
+
+    Also return whether a text has keys.
+    """
+    size, has_keys, pending, redact = 0, False, [value], redactor()
     while pending and size <= enough:
         element = pending.pop()
-        size += _VALUE + (len(element) if isinstance(element, str) else 0)
-        if isinstance(element, dict):
+        size += _VALUE
+        if isinstance(element, str):
+            size += len(element)
+            has_keys = has_keys or redact(element) is not element
+        elif isinstance(element, dict):
             pending.extend((*element, *element.values()))
         elif isinstance(element, list | tuple):
             pending.extend(element)
-    return size
+    return size, has_keys
 
 
 def _plain(value: object) -> object:

@@ -396,9 +396,10 @@ class AttemptContext(AttemptLog):
             if use is None:
                 raise UserError(f"{tool.spec} searches: it is no tool of its own.")
             try:
-                return await use(arguments)
+                answer = await use(arguments)
             except GaveUp as problem:
                 raise CallFailed(problem.kind, str(problem)) from problem
+            return replace(answer, text=self.redacted(answer.text))
 
         entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
         answer, ended = await self._once(entry, answered, ToolAnswer, arguments_text, "using", [])

@@ -14,10 +14,10 @@ import msgspec
 
 from ragrounds.agents.systems.reads import Difference, SystemDependencies
 from ragrounds.base.records import Run
-from ragrounds.base.redaction import redacted
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.server_facts import described, differing
+from ragrounds.recorder.redaction import redacted
 
 SYSTEM_PARTS = ("wiring", "config", "context", "system", "process", "read")
 """Keys that the identity of a user's system has in addition to those of every agent."""

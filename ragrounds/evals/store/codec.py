@@ -13,6 +13,7 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter, itemgetter
 from shlex import quote
 from typing import Any, TypeVar
@@ -24,10 +25,11 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
-from ragrounds.base.text import wellformed, wellformed_all
+from ragrounds.base.text import map_texts, wellformed
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
+from ragrounds.recorder.redaction import redactor
 
 LONG = 600
 """Number of characters from which a text is stored separately. For shorter texts a separate row costs more than it
@@ -77,12 +79,13 @@ def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 def storable(record: S) -> S:
-    """Return the record with lone surrogates in its texts replaced, because no encoder accepts them."""
-    try:
-        msgspec.msgpack.encode(record)
-    except UnicodeEncodeError:
-        return msgspec.convert(wellformed_all(msgspec.to_builtins(record)), type(record))
-    return record
+    """Return the record without keys of this process, and without lone surrogates, which no encoder accepts."""
+    redact = redactor()
+    with suppress(UnicodeEncodeError):
+        if not redact.has_known(msgspec.msgpack.encode(record)):
+            return record
+    plain = msgspec.to_builtins(record)
+    return msgspec.convert(map_texts(plain, lambda text: redact.without_keys(wellformed(text))), type(record))
 
 
 class Packed(Struct, frozen=True):

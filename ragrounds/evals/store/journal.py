@@ -545,7 +545,7 @@ _PAYER, _AT, _SECONDS = (1 + _COLUMNS.index(schema.calls.c[name]) for name in ("
 
 
 def _rows(entry: Entry, response: Struct, called_at: float, seconds: float, payer: bytes) -> list[Row]:
-    request, request_texts = pack(entry.request)
+    request, request_texts = pack(storable(entry.request))
     answer, response_texts = pack(response)
     row = {
         "key": bytes.fromhex(entry.key),

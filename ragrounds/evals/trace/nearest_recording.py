@@ -6,10 +6,10 @@ from itertools import takewhile
 
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Call
-from ragrounds.base.redaction import redacted
 from ragrounds.base.text import safe
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, traced_calls
+from ragrounds.recorder.redaction import redacted
 
 _RUNS, _CALLS = 50, 200
 """Numbers of newest runs and calls that are compared."""

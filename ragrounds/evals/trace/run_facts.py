@@ -175,8 +175,12 @@ OPTIONS_SEARCHED = "options_in_query"
 """Note of a search whose query contains options of the question."""
 MIXED = "question_of_another"
 """Note of a call that contains the question of another attempt in flight; its text is that question's id."""
+MASKED = "masked"
+"""Note of an attempt in whose texts keys were replaced."""
 _NOTED = {
     LEARNED_FROM: "the router was learned from the question, so its score is too high: measure it on other questions.",
+    MASKED: "texts of the system held keys, which were replaced by [key]: a system that shows its keys may send them, "
+    "too.",
     OPTIONS_SEARCHED: "its own queries contained options of the question: retrieval saw more than the question.",
     MIXED: "a call contained the question of another attempt: the system shares state between questions, so answers "
     "depend on each other. `--concurrency 1 --new` repeats them, one at a time.",

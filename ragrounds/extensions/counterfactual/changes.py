@@ -21,8 +21,8 @@ from ragrounds.base.errors import StopRun, UserError, nearest
 from ragrounds.base.files import read_text
 from ragrounds.base.http import HttpClient
 from ragrounds.base.records import Gold, Passage, Query, Question, Run
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec, Value, check_known, parse
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.recorder.wire import WireRequest, WireResponse, answered
 
 SEARCHES = ("first", "middle", "last", "all")

@@ -38,11 +38,11 @@ import numpy as np
 from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.http import own_traffic, root_cause
 from ragrounds.base.records import Passage
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
 from ragrounds.extensions.engines.external_engine import EngineFault, ExternalEngine, ScoredRecord
 from ragrounds.extensions.engines.external_parameters import query_encoding, read_parameters
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.tools.index.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
@@ -249,7 +249,7 @@ def one_line_error(error: Exception, kind: str, name: str, redact: Redactor, sec
     """
     if isinstance(error, UserError):
         return error
-    message = " ".join(redact(safe(root_cause(error), 400)).split()).rstrip(".")
+    message = " ".join(safe(redact(root_cause(error)), 400).split()).rstrip(".")
     outcome = f"gave no answer within {seconds:.0f} s" if kind in PASSING else "refused"
     return GaveUp(kind or "search", f"{name} {outcome} ({kind or type(error).__name__}): {message}.")
 

@@ -18,9 +18,9 @@ from msgspec import Struct
 from ragrounds.base.addresses import check_address
 from ragrounds.base.errors import UserError
 from ragrounds.base.http import BadReply, HttpAnswer, HttpClient, in_background, read_json, retry_after, root_cause
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
 from ragrounds.extensions.exchange.formats import Progress
+from ragrounds.recorder.redaction import Redactor
 
 I = TypeVar("I")  # noqa: E741 - items
 _WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -20,8 +20,8 @@ from msgspec.structs import fields
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import ExtensionPoint, fields_amiss
-from ragrounds.base.redaction import Redactor as Redactor  # formats of other packages import it from here
 from ragrounds.base.text import file_name_among
+from ragrounds.recorder.redaction import Redactor as Redactor  # formats of other packages import it from here
 
 Progress = Callable[[str, int], None]
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Reply, Run, Score
-from ragrounds.base.redaction import Redactor
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.version import __version__
 
 STATEMENT = "https://in-toto.io/Statement/v1"

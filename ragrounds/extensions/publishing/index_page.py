@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from ragrounds.base.redaction import Redactor
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
 from ragrounds.extensions.studies.tables import study_tables
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, visible_columns, words
 from ragrounds.ui.pictures.chart_svg import picture_style

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.base.records import Run
-from ragrounds.base.redaction import Redactor
 from ragrounds.extensions.studies.paper_table import StudyFinding, StudyTable
 from ragrounds.extensions.studies.tables import (
     published_lines,
@@ -14,6 +13,7 @@ from ragrounds.extensions.studies.tables import (
     study_sentences,
     study_tables,
 )
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.assets import page_script
 from ragrounds.ui.report.page import head, page_style, section

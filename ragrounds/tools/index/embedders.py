@@ -39,8 +39,8 @@ from ragrounds.base.http import (
     text_of,
 )
 from ragrounds.base.plugins import imported
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import safe
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.tools.index.weights import check_weights, load_weights, need_library, place_of_weights, weights_missing
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from ragrounds.base.contracts import Used
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
 from ragrounds.base.proxies import proxy_of, proxy_words
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.tools.search_notes import SEARCH_REQUESTS
 from ragrounds.tools.web.provider_budget import (
     PassingFault,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.base.records import Run
-from ragrounds.base.redaction import Redactor
 from ragrounds.evals.analyses.analysis import AnalysisOptions
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
@@ -19,6 +18,7 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.published import printed_figures
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import traces_by_question
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.report import sections

@@ -15,7 +15,6 @@ from urllib.parse import quote
 import msgspec
 
 from ragrounds.base.records import COUNTED, OUTCOMES, Question, Score, Usage, outcome
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.replies import read_reply
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.trace.attempt_facts import facts_row
@@ -25,6 +24,7 @@ from ragrounds.evals.trace.hops import Hop, hops_of
 from ragrounds.evals.trace.run_rows import subject
 from ragrounds.evals.trace.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
+from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
 from ragrounds.ui.report.assets import asset
 

@@ -26,7 +26,6 @@ from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.errors import NotReplayed, StopRun
 from ragrounds.base.http import REPLY, BadReply, read_json
 from ragrounds.base.records import Fault, Reply, Usage
-from ragrounds.base.redaction import Redactor, redacted
 from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import BETWEEN_SAMPLES, AttemptContext
@@ -56,6 +55,7 @@ from ragrounds.models.wire_forms import (
 )
 from ragrounds.models.wire_replies import mcp_answer
 from ragrounds.recorder.observer import FOUND
+from ragrounds.recorder.redaction import Redactor, redacted
 from ragrounds.recorder.wire import (
     BlockingSend,
     NotSent,

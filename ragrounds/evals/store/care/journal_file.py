@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from ragrounds.base.files import broken, quote_value, read_jsonl, shape
 from ragrounds.base.records import Run
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.text import escaped_json
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import Marks
@@ -33,6 +32,7 @@ from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.journal import Arrived, leave_arrivals
 from ragrounds.evals.store.servers import fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store
+from ragrounds.recorder.redaction import Redactor
 
 FORMAT = 1
 """Format of the file; a newer one is refused."""

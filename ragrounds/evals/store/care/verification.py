@@ -6,6 +6,7 @@ memory. Nothing is changed, and one fault hides no other: the content of a row i
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,7 @@ from msgspec import Struct
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import UNREADABLE, Marks, Progress, reported
+from ragrounds.evals.store.care.key_search import KEY, KeySearch, plain_bytes
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import database_message, dialect_of, snapshot, stream
 from ragrounds.evals.store.leases import is_stale
@@ -77,6 +79,9 @@ class Verification:
         """Runs that can be read, by their numbers."""
         self.unreadable = False
         """True if pages of the database itself cannot be read."""
+        self._keys = KeySearch(os.environ)
+        self._key_texts: dict[bytes, list[str]] = {}
+        """Names of the variables whose values are in a text, by the text's hash."""
         self._n_questions: Counter[str] = Counter()
         """Number of questions that were read, by set."""
 
@@ -90,6 +95,7 @@ class Verification:
             ends = {schema.runs: 0, schema.questions: 1, schema.calls: 3, schema.blobs: 4}
             for table in sorted(schema.metadata.sorted_tables, key=lambda candidate: ends.get(candidate, 2)):
                 self._part(table.name, partial(self._table, table))
+            self._part("attempts with keys", self._key_attempts)
             self._part("database", self._marks.drop)
 
     def _part(self, name: str, part: Callable[[], None]) -> None:
@@ -123,6 +129,11 @@ class Verification:
                 self._marks.mark_row(table, row)
             except UNREADABLE as error:
                 self._findings.add("damage", kind, self._location(table, row), error)
+            if names := self._keys.names_in(row):
+                if table is schema.blobs:
+                    self._key_texts[bytes(row.hash)] = names
+                else:
+                    self._report_keys(f"{kind} {self._location(table, row)}", names)
             if stale(row):
                 message = f"held by process {row.pid} on {row.host}, which has ended; the same command resumes"
                 self._findings.add("note", "lease", row.run, message)
@@ -141,6 +152,21 @@ class Verification:
             held_here = sa.exists().where(next(iter(keys)) == marked.c.mark)
             for (mark,) in stream(self._reading, sa.select(marked.c.mark).where(~held_here)):
                 self._findings.add("damage", kind, bytes(mark).hex(), f"{reference_words}, and it is missing")
+
+    def _key_attempts(self) -> None:
+        """Report the texts that hold keys, each with the first attempt that refers to it."""
+        table = schema.attempts
+        columns = (*table.primary_key.columns, table.c.body)
+        for row in stream(self._reading, sa.select(*columns)) if self._key_texts else ():
+            body = plain_bytes(row.body)
+            for hash in [hash for hash in self._key_texts if hash in body]:
+                self._report_keys(f"attempt {self._location(table, row)}", self._key_texts.pop(hash))
+        for hash, names in self._key_texts.items():
+            self._report_keys(f"text {hash.hex()}", names)
+
+    def _report_keys(self, location: str, names: list[str]) -> None:
+        words = f"holds {', '.join(names)} of this environment: change that key; `ragrounds runs rm` removes a run"
+        self._findings.add("note", KEY, location, words)
 
     def _row(self, table: sa.Table, row: Any) -> None:
         """Check the row of a run or a question against other rows."""

@@ -28,11 +28,11 @@ from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.http import root_cause
 from ragrounds.base.plugins import imported
 from ragrounds.base.records import Passage
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
 from ragrounds.extensions.engines.external_engine import client_fault
 from ragrounds.extensions.engines.external_index import PASSING, TRIES, fault_kind, retry_arguments
+from ragrounds.recorder.redaction import redacted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class _ForeignSearcher(ABC):
             raise
         except Exception as problem:  # the user's code, and the libraries it calls, may raise anything
             kind = fault_kind(problem, client_fault)
-            message = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
+            message = " ".join(safe(redacted(root_cause(problem)), 400).split()).rstrip(".")
             tries = f" {TRIES} times" if kind in PASSING else ""
             raise GaveUp(
                 kind or "search", f"The retriever {self.spec} failed{tries}: {type(problem).__name__}: {message}."

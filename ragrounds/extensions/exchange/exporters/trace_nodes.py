@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, FINAL, WITHOUT_ANSWER, Message, Question, Reply, Run, Usage
-from ragrounds.base.redaction import Redactor
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.trace.traces import steps as steps_of
+from ragrounds.recorder.redaction import Redactor
 
 T = TypeVar("T", bound=Struct)
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
