@@ -246,9 +246,24 @@ def check_readme(run: Runner) -> None:
             run.outcome.failed.append(f"{name}: {value:.1f} s of processor time in the quick tests")
 
 
+def check_hashes(run: Runner) -> None:
+    """Install the tested versions by the hashes of their files, and list the licences of the default set."""
+    environment, uv = shlex.quote(str(run.work / "hashed")), shlex.quote(str(run.clone / ".venv-test" / "bin" / "uv"))
+    install = f"UV_LINK_MODE=copy {uv} pip install -q --python {environment}"
+    steps = (
+        f"{shlex.quote(sys.executable)} -m venv --without-pip {environment}",
+        f"{install} --require-hashes -r constraints/test.txt",
+        f"{install} --no-deps -e .",
+        f"{environment}/bin/python docs/scripts/licences.py",
+    )
+    run.part("installation by hashes", ["bash", "-c", " && ".join(steps)], aim=120)
+
+
 def check_tests(run: Runner, everything_ready: threading.Event) -> None:
     """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
-    python = run.clone / ".venv-test" / "bin" / "python"
+    python = run.work / "hashed" / "bin" / "python"
+    if any(fault.startswith("installation by hashes") for fault in run.outcome.failed):
+        python = run.clone / ".venv-test" / "bin" / "python"
     run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow and not weekly"], aim=1000, tests=True)
     everything_ready.wait()
     files = modules_to_repeat(run.reports)
@@ -313,9 +328,7 @@ def check_framework(run: Runner, name: str, tests: str, packages: Sequence[str])
     environment = run.clone / f".venv-{name}"
     if run.install(name, environment, [*packages, *TEST_TOOLS]):
         python = environment / "bin" / "python"
-        run.part(
-            f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=240, tests=True
-        )
+        run.part(f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=240, tests=True)
 
 
 def check_wheel(run: Runner, version: str) -> None:
@@ -407,6 +420,7 @@ def main() -> int:
         python = run.clone / ".venv-test" / "bin" / "python"
         if not python.exists():
             sys.exit("the README's test command made no environment")
+        check_hashes(run)
         # A question is held against the bare graph in the same process, with nothing beside it.
         run.part("a question beside the bare graph", [python, "perf/engine_peers.py", "--quick"], aim=120)
         ready = threading.Event()

@@ -129,7 +129,7 @@ def stand_in(folder: Path, name: str, code: int = 0) -> str:
     """A folder with a program of this name, which prints, writes its arguments to `called` and ends with this code."""
     program = folder / "bin" / name
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/bash\necho a summary\nprintf "%s\\n" "$@" > called\nexit {code}\n')
+    program.write_text(f'#!/bin/bash\necho a summary\nprintf "%s\\n" "$@" >> called\nexit {code}\n')
     program.chmod(0o755)
     return str(program.parent)
 
@@ -155,7 +155,19 @@ def test_the_exit_code_is_a_verdict_and_inputs_are_values(
 def test_it_installs_its_own_version_or_the_one_that_is_named(tmp_path: Path) -> None:
     """With a stand-in for Python: pip would need a network."""
     before = stand_in(tmp_path, "python")
-    for package, wanted in (("", str(ROOT)), ("ragrounds[dense]==1.0", "ragrounds[dense]==1.0")):
-        ended, *_ = carried_out(INSTALL, tmp_path, {"package": package}, BEFORE=before)
-        assert ended == 0
-        assert (tmp_path / "called").read_text().split() == ["-m", "pip", "install", "--quiet", wanted]
+    pip, called = ["-m", "pip", "install", "--quiet"], tmp_path / "called"
+    assert carried_out(INSTALL, tmp_path, {"package": "ragrounds[dense]==1.0"}, BEFORE=before)[0] == 0
+    assert called.read_text().split() == [*pip, "ragrounds[dense]==1.0"]
+    called.unlink()
+    assert carried_out(INSTALL, tmp_path, {}, BEFORE=before)[0] == 0
+    hashed = ["--require-hashes", "-r", str(ROOT / "constraints/default.txt")]
+    assert called.read_text().split() == [*pip, *hashed, *pip, "--no-deps", str(ROOT)]
+
+
+@pytest.mark.parametrize("name", ["default", "test"])
+def test_constraints_have_hashes_and_name_no_registry(name: str) -> None:
+    text = (ROOT / f"constraints/{name}.txt").read_text(encoding="utf-8")
+    packages = re.findall(r"^[\w.-]+==[^\n]*\n", text, re.MULTILINE)
+    assert len(packages) > 60
+    assert all(package.endswith("\\\n") for package in packages), "each line goes on with a hash"
+    assert not re.search(r"://|--(?:extra-)?index|find-links", text)
