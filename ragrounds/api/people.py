@@ -220,7 +220,7 @@ class _JudgedFigures:
         for name, rows in self._rows(self._runs, self._verdicts_by_run):
             corrected = correct(name, rows, is_sampled=self.is_sampled, width=width)
             figures = (
-                structs.replace(figure, drawn=sampled[figure.run][0] or None, blank=sampled[figure.run][1])
+                structs.replace(figure, sampled=sampled[figure.run][0] or None, blank=sampled[figure.run][1])
                 for figure in corrected.figures
             )
             corrected = structs.replace(corrected, figures=tuple(figures))

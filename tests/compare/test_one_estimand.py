@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.evals.claims.assertions import check_claims
-from ragrounds.evals.claims.gate import GateStop, error_share, read_policy
+from ragrounds.evals.claims.counted_tests import error_share
+from ragrounds.evals.claims.gate import GateStop, read_policy
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import table_mean
 from ragrounds.evals.compare.stopped_runs import all_records, early_stops, stop_records

@@ -23,6 +23,7 @@ from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
+from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import known_scorer, scorer_code
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.tables.comparison_csv import as_csv
@@ -35,7 +36,9 @@ from tests.conftest import Cli
 from tests.ui.trace.seeing import press, settle
 
 VALUES = {"right": 1.0, "wrong": 0.0, "no value": None}
-"""Outcome of an attempt → its score. "failed" and "unscored" attempts have none, "not run" ones are not stored."""
+"""Outcome of an attempt → its score. "failed" and "score lost" attempts have none, "not run" ones are not stored.
+
+A lost score is computed again from the answer, which is right, when the run is opened."""
 OPTIONS = {"A": "yes", "B": "no"}
 FEW = 10
 """Finished questions of each dataset from which an unfinished run has a mean over datasets."""
@@ -58,9 +61,9 @@ class Design(Struct, frozen=True, kw_only=True):
     def value(self, index: int) -> float | None:
         """Return the mean score of a question over its epochs; ``None`` if one of its answers has no score."""
         outcomes = self.outcomes[index]
-        if {"no value", "unscored"} & set(outcomes):
+        if "no value" in outcomes:
             return None
-        return sum(outcome == "right" for outcome in outcomes) / self.epochs
+        return sum(outcome in ("right", "score lost") for outcome in outcomes) / self.epochs
 
     def mean(self, finished: bool = False) -> float | None:
         """Return the mean over datasets by a pencil, of all questions or of the finished ones.
@@ -92,7 +95,7 @@ def designs(draw: st.DrawFn) -> Design:
         f"x/{name}" for name, size in zip(("one", "two", "three"), sizes, strict=False) for _ in range(size)
     )
     epochs = draw(st.integers(1, 3))
-    gaps = draw(st.sets(st.sampled_from(["failed", "not run", "unscored", "no value"])))
+    gaps = draw(st.sets(st.sampled_from(["failed", "not run", "score lost", "no value"])))
     outcome = st.sampled_from(["right", "wrong", "right", *sorted(gaps)])
     question = st.tuples(*[outcome] * epochs)
     return Design(
@@ -111,7 +114,7 @@ UNEVEN = Design(
 PARTIAL = Design(
     datasets=("x/one",) * 12 + ("x/two",) * 11,
     clusters=("",) * 23,
-    outcomes=(("right",),) * 9 + (("wrong",), ("not run",), ("no value",)) + (("wrong",),) * 10 + (("unscored",),),
+    outcomes=(("right",),) * 9 + (("wrong",), ("not run",), ("no value",)) + (("wrong",),) * 10 + (("score lost",),),
 )
 EQUAL = Design(datasets=("x/one", "x/two") * 9, clusters=("",) * 18, outcomes=(("right",), ("wrong",), ("right",)) * 6)
 FIXED = {"uneven": UNEVEN, "partial": PARTIAL, "equal": EQUAL}
@@ -148,6 +151,7 @@ def add(store: Store, name: str, design: Design) -> Run:
                     )
                 )  # fmt: skip
     store.add_attempts(run, attempts, scores)
+    refresh_scores(store, run)
     return run
 
 

@@ -63,8 +63,11 @@ class Scripted:
             said = self.script.pop(0)
         else:
             raise CallFailed("script", "the script has no reply left")
-        usage = Usage(input=10, output=5)
-        return said if isinstance(said, Reply) else Reply(text=said, usage=usage)
+        if isinstance(said, Reply):
+            return said
+        asked = sum(len(message.content) for message in request.messages)
+        usage = Usage(input=max(10, asked // 100), output=max(5, len(said) // 100))
+        return Reply(text=said, usage=usage)
 
     async def close(self) -> None: ...
 

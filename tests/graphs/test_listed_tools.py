@@ -46,7 +46,7 @@ class Elsewhere(Shelf):
 
 def wish(name, said="", **arguments):
     call = ToolCall("x", name, json.dumps(arguments))
-    return Reply(text=said, calls=(call,), finish="tool_calls", usage=Usage(input=1, output=1))
+    return Reply(text=said, calls=(call,), finish="tool_calls", usage=Usage(input=1000, output=10))
 
 
 def opened(listed, shelf, other=None, mcp=None):

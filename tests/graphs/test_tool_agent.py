@@ -11,7 +11,7 @@ from tests.graphs.playing import ANSWER, LONG, play, text_of
 
 def wish(*queries, said="", name="search", id="srv-8f2c"):
     calls = tuple(ToolCall(f"{id}{n}", name, json.dumps({"query": query})) for n, query in enumerate(queries))
-    return Reply(text=said, calls=calls, finish="tool_calls", usage=Usage(input=1, output=1))
+    return Reply(text=said, calls=calls, finish="tool_calls", usage=Usage(input=1000, output=10 + len(said) // 4))
 
 
 def raw(arguments, name="search"):

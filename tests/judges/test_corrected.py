@@ -289,7 +289,7 @@ def test_runs_share_their_questions_and_each_part_has_its_agreement(command, hom
 
 
 def test_answers_left_blank_are_named_next_to_the_corrected_figure(command, home, tmp_path):
-    """Of 60 drawn answers 13 are left blank, all of them mismatches: the same figure, and what it depends on."""
+    """Of 60 sampled answers 13 are left blank, all of them mismatches: the same figure, and what it depends on."""
     answers = [f"answer {n}" for n in range(60)]
     stage(home, "direct", answers, asked="same")
     given = {"scorer": "equivalent", "answer_status": "answered"}
@@ -313,11 +313,11 @@ def test_answers_left_blank_are_named_next_to_the_corrected_figure(command, home
             for row in rows:
                 writer.writerow({**row, "label": "" if row["item"] in blank else label_by_id[row["item"]]})
         shown = " ".join(command("judge", "agreement", "direct", "--human", "labels.csv").stdout.split())
-        said = "direct-1: 47 of 60 drawn answers are labelled; 13 left blank. If people left out the hard ones"
+        said = "direct-1: 47 of 60 sampled answers are labelled; 13 left blank. If people left out the hard ones"
         assert (said in shown) == bool(blank)
         figures = command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout
         (figure,) = json.loads(figures)["corrections"][0]["figures"]
-        assert (figure["drawn"], figure["blank"], figure["labelled"]) == (60, len(blank), 60 - len(blank))
+        assert (figure["sampled"], figure["blank"], figure["labelled"]) == (60, len(blank), 60 - len(blank))
 
 
 @pytest.mark.parametrize(("disagreeing", "trusted"), [(0, True), (1, False)])

@@ -149,6 +149,26 @@ def check_measures(claim: Claim, scorer: str) -> None:
         )
 
 
+def check_rules(rules: Sequence[tuple[str, str, Claim]], scorer: str, questions: Sequence[Question]) -> None:
+    """Raise UserError if the rules of a policy, each with its name and dataset, do not fit the questions or scorer."""
+    record, datasets = described(scorer), sorted({question.benchmark for question in questions})
+    if not questions:
+        raise UserError(f"No question is scored by {scorer}. Name another scorer in the policy.")
+    for name, dataset, claim in rules:
+        if dataset and dataset not in datasets:
+            suggestion = nearest(dataset, datasets)
+            raise UserError(
+                f"The rule {name!r}: no question is of {dataset!r}.{suggestion} There: {', '.join(datasets)}."
+            )
+        check_measures(claim, scorer)
+        measures = {term.measure for condition in claim.conditions for term in condition.terms}
+        if measures & {"accuracy", "score"} and (record.ratio or record.unit != "percent"):
+            raise UserError(
+                f"The rule {name!r}: {scorer} is no mean of values between 0 and 1, so no interval of it stays valid "
+                "while it is watched. Use `ragrounds compare --assert`, or name another scorer."
+            )
+
+
 def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
     """Decide a condition by its sum's estimate, or by its interval if it has a level.
 

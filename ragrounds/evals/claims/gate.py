@@ -26,10 +26,7 @@ for any given truth. Advisory rules decide nothing.
 An unknown value (a judge that failed, a call without a price, an answer that was not made) counts as the worst in the
 test that a rule holds and as the best in the test that it fails. So missing values never decide.
 
-Whoever may try policies, subsets or epochs on the same answers until one says GO will find one. So every test is stored
-with its runs and counted, and the error is shared out in their order: four fifths to the first, 1 / (5 n (n - 1)) to
-test n (alpha spending; the shares add up to 1). Holm's procedure needs the p values of all tests at once and takes back
-what it said before, but a GO that was published stays published. The same policy on the same answers is the same test.
+The error is shared out among all tests on the same answers (:mod:`ragrounds.evals.claims.counted_tests`).
 """
 
 from __future__ import annotations
@@ -57,14 +54,15 @@ from ragrounds.evals.claims.claims import (
     MeasureValue,
     all_hold,
     cancels,
-    check_measures,
+    check_rules,
     claimed_sum,
     parse_claim,
 )
+from ragrounds.evals.claims.counted_tests import error_share, number_of_test
 from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, save_stop
 from ragrounds.evals.compare.figures import outcomes_in, table_mean
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
-from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StopRecord, all_records
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StopRecord
 from ragrounds.evals.engine.question_order import QuestionRound, cluster_rounds, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats import Estimate
@@ -502,7 +500,8 @@ class GateStop(ClaimStop):
         by_default = [question for question in self._all if self._every or scores_by_default(record, question)]
         self.applicable = by_default or [question for question in self._all if record.suits(question)]
         """Questions that the scorer scores."""
-        _check_questions(policy, self.scorer, self.applicable)
+        rules = [(name, rule.dataset, claim) for _, name, rule, claim in policy.rules]
+        check_rules(rules, self.scorer, self.applicable)
         rounds = draw_rounds(self.applicable, self.seed)
         self.rounds = rounds if max_questions is None else rounds_within(rounds, max_questions)
         self.last = "no question is left" if len(self.rounds) == len(rounds) else "--max-questions is reached"
@@ -559,16 +558,7 @@ class GateStop(ClaimStop):
         rules = [(tier, rule, claim.text) for tier, _, rule, claim in self.policy.rules if tier != "advisory"]
         content = self.policy.error, sorted(self._ids.items()), self.scorer, rules
         self._test = text_digest(msgspec.json.encode(content).decode(), order_or_answers)
-        runs = store.runs(counterfactuals=True)
-        sources = {run.id: _answer_source(run) for run in runs}
-        own_sources = {sources[run.id] for run in self.runs}
-        numbers: dict[str, int] = {}
-        for run in runs:
-            for record in all_records(store, run) if sources[run.id] in own_sources else ():
-                tested_sources = {sources[id] for id in record.runs if id in sources}
-                if record.test and (tested_sources <= own_sources or own_sources <= tested_sources):
-                    numbers[record.test] = record.number
-        self._set_number(numbers.get(self._test) or max(numbers.values(), default=0) + 1)
+        self._set_number(number_of_test(store, self.runs, self._test))
 
     def pilot(self, condition: FollowedCondition) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return the values of a condition in complete rounds that were not counted, (rounds, epochs)."""
@@ -594,42 +584,3 @@ class GateStop(ClaimStop):
         if measure in ("accuracy", "score") and score is None and attempt.status == "completed":
             return None  # not scored, which is not the same as wrong
         return super()._measured(measure, run, attempt, score)
-
-
-def error_share(number: int) -> float:
-    """Return the share of the policy's error that test `number` on the same answers has; all shares add up to 1."""
-    return 0.8 if number == 1 else 0.2 / (number * (number - 1))
-
-
-_SELECTION = frozenset({"questions", "selection", "epochs", "benchmark", "content", "matching", "timed"})
-"""Parts of a run's identity that select answers and do not change them."""
-
-
-def _answer_source(run: Run) -> str:
-    """Return what a run's answers come from: its agent on a benchmark, whatever the questions and epochs."""
-    identity = {key: value for key, value in run.identity.items() if key not in _SELECTION}
-    content = run.agent, run.benchmark.partition("/")[0], identity
-    return msgspec.json.encode(content, order="deterministic").decode()
-
-
-def _check_questions(policy: Policy, scorer: str, questions: Sequence[Question]) -> None:
-    """Raise UserError if the rules do not fit the questions or the scorer."""
-    record, datasets = described(scorer), sorted({question.benchmark for question in questions})
-    if not questions:
-        raise UserError(f"No question is scored by {scorer}. Name another scorer in the policy.")
-    for _, name, rule, claim in policy.rules:
-        if rule.dataset and rule.dataset not in datasets:
-            suggestion = nearest(rule.dataset, datasets)
-            raise UserError(
-                f"The rule {name!r}: no question is of {rule.dataset!r}.{suggestion} There: {', '.join(datasets)}."
-            )
-        check_measures(claim, scorer)
-        score_measures = {term.measure for condition in claim.conditions for term in condition.terms} & {
-            "accuracy",
-            "score",
-        }
-        if score_measures and (record.ratio or record.unit != "percent"):
-            raise UserError(
-                f"The rule {name!r}: {scorer} is no mean of values between 0 and 1, so no interval of it stays valid "
-                "while it is watched. Use `ragrounds compare --assert`, or name another scorer."
-            )

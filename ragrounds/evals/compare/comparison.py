@@ -360,9 +360,16 @@ def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Qu
         if attempt.status != "not_run":
             by_question[attempt.question_id].append(attempt)
     asked = [question for question in questions if question.id in by_question]
+    is_answered = any(attempt.status == "completed" for question in asked for attempt in by_question[question.id])
 
     def mean(cost: Callable[[Spent], float | None]) -> float | None:
-        totals = [known_sum(cost(attempt.spent) for attempt in by_question[question.id]) for question in asked]
+        totals = [
+            known_sum(
+                cost(attempt.spent if is_answered else attempt.spent.without_answer)
+                for attempt in by_question[question.id]
+            )
+            for question in asked
+        ]
         means = [
             total / len(by_question[question.id])
             for question, total in zip(asked, totals, strict=True)

@@ -69,7 +69,7 @@ class CorrectedFigure(Struct, frozen=True, kw_only=True):
     """Mean by the judge; ``None`` if no answer has its verdict."""
     labelled: int
     """Number of answers with people's score and the judge's."""
-    drawn: int | None = None
+    sampled: int | None = None
     """Number of answers in the sheet, sampled for labelling; ``None`` if the sheet has no probabilities."""
     blank: int = 0
     """Number of these that are left blank, wholly or in part."""

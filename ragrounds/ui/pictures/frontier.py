@@ -55,7 +55,7 @@ def frontier_tables(
         questions: number of questions behind the costs.
     """
     measure = frontier.measure
-    few = f"; {questions:,} questions: the intervals of costs rest on no rare expensive question"
+    few = f"; {questions:,} questions: a rare expensive question may be missing from the intervals of costs"
     figure = figure_word(scorer)
     right = figure == "accuracy"
 

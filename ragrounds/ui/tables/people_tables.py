@@ -141,7 +141,7 @@ def _print_corrections(corrections: Corrections, console: Console) -> None:
     columns = (
         words("run", unfolded=True),
         Column("by the judge (95 %)", "judge", figure),
-        Column("drawn") if any(run_figure.drawn for run_figure in figures) else None,
+        Column("sampled") if any(run_figure.sampled for run_figure in figures) else None,
         Column("labelled"),
         Column("corrected (95 %)", "corrected", figure),
         Column("worth", "effective"),
@@ -164,11 +164,11 @@ def _correction_lines(corrections: Corrections) -> Iterator[str]:
     """Yield why some figures are missing, and on which assumptions the others depend."""
     lacks: dict[str, list[str]] = {}
     for figure in corrections.figures:
-        if figure.blank and figure.drawn:
+        if figure.blank and figure.sampled:
             yield (
-                f"{safe(figure.run)}: {figure.drawn - figure.blank:,} of {figure.drawn:,} drawn answers are labelled; "
-                f"{figure.blank:,} left blank. If people left out the hard ones, the labelled answers are no random "
-                "sample, and the corrected figure and its interval do not hold: label these, too."
+                f"{safe(figure.run)}: {figure.sampled - figure.blank:,} of {figure.sampled:,} sampled answers are "
+                f"labelled; {figure.blank:,} left blank. If people left out the hard ones, the labelled answers are no "
+                "random sample, and the corrected figure and its interval do not hold: label these, too."
             )
         lacks.setdefault(figure.why, []).append(figure.run)
     for pair in corrections.differences:
