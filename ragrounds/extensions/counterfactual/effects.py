@@ -301,17 +301,13 @@ def _measure_effect(
         answered = [question for question in questions if question.id in shares]
         return figure(answered, shares, {}, seed) if answered else None
 
-    seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(samples[0].run)]
-    sequence_seed = seeds[0] if seeds and len(questions) < len(scored_questions) and not change.is_identity else None
+    sequence_seed = next((msgspec.msgpack.decode(body, type=int) for body in store.stops(samples[0].run)), None)
 
     def sequential_difference(old: Values, new: Values) -> PairedFigure:
         """Return the difference over all questions; for sequential samples its interval holds at any number of them."""
-        if sequence_seed is not None:
+        if sequence_seed is not None and len(questions) < len(scored_questions) and not change.is_identity:
             return followed(scored_questions, old, new, sequence_seed)
         return paired(questions, old, new, seed, scorer_record, epochs)
-
-    def difference(subset: Sequence[Question]) -> PairedFigure:
-        return paired(subset, before, after, seed, scorer_record, epochs)
 
     pairs = [(key, parent.scores[key], scored.scores[key]) for scored in samples for key in keys]
     traced = [(key, parent.attempts[key], scored.attempts[key]) for scored in samples for key in keys
@@ -327,9 +323,8 @@ def _measure_effect(
     failures = {key for key, original, repeated in traced if "failed" in (original.status, repeated.status)}
     after_without_failures = None
     if failures and not change.is_identity:
-        original_scores = {key: parent.scores[key] for key in failures}
-        with_originals = replace(samples[0], scores={**samples[0].scores, **original_scores})
-        after_without_failures = with_originals.values(questions, scorer)
+        original_scores = {**samples[0].scores, **{key: parent.scores[key] for key in failures}}
+        after_without_failures = replace(samples[0], scores=original_scores).values(questions, scorer)
     search_passages = {key: (_search_passages(original, search_range[0]), _search_passages(repeated, search_range[0]))
              for key, original, repeated in traced
              if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip
@@ -361,14 +356,14 @@ def _measure_effect(
         next_query=share(next_query_changed),
         argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in argued_pairs),
         argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in argued_pairs),
-        known=difference(known_split[0]) if known_split else None,
-        unknown=difference(known_split[1]) if known_split else None,
+        known=paired(known_split[0], before, after, seed, scorer_record, epochs) if known_split else None,
+        unknown=paired(known_split[1], before, after, seed, scorer_record, epochs) if known_split else None,
         bought=sum(not call.cached for call in model_calls),
         reused=sum(call.cached for call in model_calls),
         paid=known_sum(repeated.cost_paid for _, _, repeated in traced),
     )
-    passage_uses = _passage_uses(store, parent, change, search_passages, pairs)
-    return replace(effect, **{name: share(outcomes) for name, outcomes in passage_uses.items()})
+    uses = _passage_uses(store, parent, change, search_passages, pairs).items()
+    return replace(effect, **{name: share(outcomes) for name, outcomes in uses})
 
 
 def _changes_after_search(
