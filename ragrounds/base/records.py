@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field, structs
@@ -281,7 +282,7 @@ class Call(Struct, frozen=True, kw_only=True):
             cost_paid=0.0 if self.cached else self.cost_uncached,
             cost_uncached=self.cost_uncached,
             seconds=self.seconds,
-            unanswered=sum(fault.unanswered for fault in self.faults) if is_model else 0,
+            unanswered=sum(map(attrgetter("unanswered"), self.faults)) if is_model else 0,
         )
 
     @property

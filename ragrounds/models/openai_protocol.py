@@ -321,9 +321,9 @@ class CompletionStream:
             self.ends_in = self.ends_in or _FINISHED
         if isinstance(stop := choice.get("stop_reason"), str):
             self._stop = stop
-        tokens = read_logprobs(choice.get("logprobs")) or ()
-        self._logprobs += tokens
-        self._add_size(sum(len(token.token) + _TOKEN * (1 + len(token.top)) for token in tokens))
+        if tokens := read_logprobs(choice.get("logprobs")):
+            self._logprobs += tokens
+            self._add_size(sum(len(token.token) + _TOKEN * (1 + len(token.top)) for token in tokens))
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             self._has_text |= choice.get("text") is not None

@@ -155,9 +155,10 @@ def read_answer(
     if letter and not choice:
         seen.note("choice", f"{choice_path} is {str(letter)[:200]!r}: no option has this letter or text")
     # A text may have a custom class, such as LangChain's, which the journal cannot store.
-    parts = AnswerParts()
-    parts.add(str(text_of(at_path(raw_output, key) if key else raw_output)))
-    return SystemAnswer(parts.text() or choice, choice, passages_in(raw_output))
+    text = str(text_of(at_path(raw_output, key) if key else raw_output))
+    if len(text) > LONGEST_ANSWER:
+        raise _too_long()
+    return SystemAnswer(text or choice, choice, passages_in(raw_output))
 
 
 class AnswerParts:
@@ -175,12 +176,16 @@ class AnswerParts:
         """
         self._left -= len(part) or 1
         if self._left < 0:
-            raise ValueError(f"the answer has more than {LONGEST_ANSWER:,} characters")
+            raise _too_long()
         self._parts.append(part)
 
     def text(self) -> str:
         """Return the whole text."""
         return "".join(self._parts)
+
+
+def _too_long() -> ValueError:
+    return ValueError(f"the answer has more than {LONGEST_ANSWER:,} characters")
 
 
 def at_path(value: object, path: str) -> object:

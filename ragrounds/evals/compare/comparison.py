@@ -355,21 +355,16 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
 
 def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Question]) -> QuestionCost:
     """Return the mean cost of those of the questions that the run was asked."""
-    by_question: defaultdict[str, list[Attempt]] = defaultdict(list)
-    for attempt in summaries:
-        if attempt.status != "not_run":
-            by_question[attempt.question_id].append(attempt)
+    question_ids = {question.id for question in questions}
+    attempts = [entry for entry in summaries if entry.status != "not_run" and entry.question_id in question_ids]
+    is_answered = any(attempt.status == "completed" for attempt in attempts)
+    by_question: defaultdict[str, list[Spent]] = defaultdict(list)
+    for attempt in attempts:
+        by_question[attempt.question_id].append(attempt.spent if is_answered else attempt.spent.without_answer)
     asked = [question for question in questions if question.id in by_question]
-    is_answered = any(attempt.status == "completed" for question in asked for attempt in by_question[question.id])
 
     def mean(cost: Callable[[Spent], float | None]) -> float | None:
-        totals = [
-            known_sum(
-                cost(attempt.spent if is_answered else attempt.spent.without_answer)
-                for attempt in by_question[question.id]
-            )
-            for question in asked
-        ]
+        totals = [known_sum(map(cost, by_question[question.id])) for question in asked]
         means = [
             total / len(by_question[question.id])
             for question, total in zip(asked, totals, strict=True)

@@ -69,13 +69,13 @@ class StartedCall(NamedTuple):
     """:attr:`AttemptLog.shift` when it began."""
 
 
+@dataclass
 class CoveredTime:
     """Time that some intervals cover; where they overlap, it counts once."""
 
-    def __init__(self) -> None:
-        self._starts: list[float] = []
-        self._ends: list[float] = []
-        self.seconds = 0.0
+    seconds: float = 0.0
+    _starts: list[float] = field(default_factory=list)
+    _ends: list[float] = field(default_factory=list)
 
     def add(self, start: float, end: float) -> None:
         """Add an interval."""
@@ -126,8 +126,10 @@ class AttemptLog:
     masked: int = 0
     """Number of keys that were replaced by ``[key]`` in texts of the system and its tools."""
     _started: float = field(default_factory=time.perf_counter)
-    _epoch: float = field(default_factory=lambda: time.time() - time.perf_counter())
-    """Seconds since the epoch at which the monotonic clock was 0."""
+    _began_at: float = field(default_factory=time.time)
+    """Seconds since the epoch at `_started`."""
+    shift: float = 0.0
+    """Seconds by which recorded calls make the attempt longer than it is in this process."""
     _made_in: CoveredTime = field(default_factory=CoveredTime)
     """Time in which the calls were made, by this process or when they were recorded."""
     _waited_for: CoveredTime = field(default_factory=CoveredTime)
@@ -136,11 +138,6 @@ class AttemptLog:
     _trace_remaining: int = TRACE_SIZE
     _trace_full: bool = False
     _n_started: int = 0
-
-    @property
-    def shift(self) -> float:
-        """Seconds by which recorded calls make the attempt longer than it is in this process."""
-        return self._made_in.seconds - self._waited_for.seconds
 
     def _clock(self) -> float:
         """Return the time of the monotonic clock, shifted by the recorded calls."""
@@ -171,7 +168,9 @@ class AttemptLog:
         parent_step = self._steps.get(inside or STEP.get())
         self._steps[task] = (number, node, self._clock())
         parent = parent_step[0] if parent_step else -1
-        self.events.append(Entered(step=number, node=node, at=round(self._epoch + self._clock(), 3), parent=parent))
+        self.events.append(
+            Entered(step=number, node=node, at=round(self._began_at + self._clock() - self._started, 3), parent=parent)
+        )
         return number
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
@@ -265,7 +264,7 @@ class AttemptLog:
         the start and the duration of a call that was not made here (:data:`ragrounds.evals.store.journal.Times`).
         """
         waited = max(0.0, time.perf_counter() - AGO.get() - started.start)
-        made_at, seconds = times or (self._epoch + started.start, waited)
+        made_at, seconds = times or (self._began_at + started.start - self._started, waited)
         call = Call(
             key=key,
             kind=kind,
@@ -286,6 +285,7 @@ class AttemptLog:
             self.doing.pop(started.number, None)
             self._waited_for.add(started.start, started.start + waited)
             self._made_in.add(made_at, made_at + seconds)
+            self.shift = self._made_in.seconds - self._waited_for.seconds
             self.calls[kind] += 1
             self.events.append(Called(step=started.step, call=call))
             n_unanswered = call.spent.unanswered
@@ -332,7 +332,7 @@ def _inspect(value: object, enough: int) -> tuple[int, bool]:
         size += _VALUE
         if isinstance(element, str):
             size += len(element)
-            has_keys = has_keys or redact(element) is not element
+            has_keys = has_keys or redact(element) != element
         elif isinstance(element, dict):
             pending.extend((*element, *element.values()))
         elif isinstance(element, list | tuple):

@@ -127,8 +127,8 @@ def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lam
         if missing or computed:
             _score_again(store, run, computed, missing, progress)
         for name, keys in missing.items():
-            _LOG.warning("The store had lost %s scores of %s under %s: they were computed again from its answers.",
-                         f"{len(keys):,}", run.id, name)  # fmt: skip
+            lost = f"The store had lost {len(keys):,} scores of {run.id} under {name}"
+            _LOG.warning("%s: they were computed again from its answers.", lost)
         for scores in stale:
             if isinstance(scorer := described(scores.scorer), JudgedScorer):
                 _judge_again(store, run, scorer)

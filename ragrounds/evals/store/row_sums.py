@@ -73,9 +73,7 @@ def is_whole(values: Sequence[Any]) -> bool:
     """Return True if values of :func:`summed_columns` match their checksum."""
     try:
         checksum = bytes(values[-1])
-        # The digest of a score's code, the last column before the checksum, was not covered in older rows.
-        sums = (zlib.crc32(_encode((*columns, checksum[:_HALF]))) for columns in (values[:-1], values[:-2]))
-        return int.from_bytes(checksum[_HALF:], "big") in sums
+        return zlib.crc32(_encode((*values[:-1], checksum[:_HALF]))) == int.from_bytes(checksum[_HALF:], "big")
     except (TypeError, ValueError, OverflowError):  # a value of another kind than was written
         return False
 

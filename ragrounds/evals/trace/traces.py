@@ -58,8 +58,10 @@ def steps(events: Iterable[Event]) -> tuple[Step, ...]:
 
 
 def calls(events: Iterable[Event]) -> Iterator[Call]:
-    """Return the calls of an attempt, in order."""
-    return (event.call for event in events if isinstance(event, Called))
+    """Yield the calls of an attempt, in order."""
+    for event in events:
+        if isinstance(event, Called):
+            yield event.call
 
 
 def node_path(events: Sequence[Event]) -> list[str]:

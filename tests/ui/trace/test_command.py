@@ -81,7 +81,7 @@ def test_what_only_one_has_right(trace: Trace) -> None:
     ]
     printed = trace("plain", "seeker", "--differing").stdout
     assert "2 questions on which they differ: #1 plain scores higher on 1, #2 seeker[rounds=3] on 1" in printed
-    assert "✗ B no search" in printed
+    assert "✗ B not shown" in printed
 
 
 @pytest.mark.parametrize(
