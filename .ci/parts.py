@@ -251,7 +251,7 @@ def check_hashes(run: Runner) -> None:
     environment, uv = shlex.quote(str(run.work / "hashed")), shlex.quote(str(run.clone / ".venv-test" / "bin" / "uv"))
     install = f"UV_LINK_MODE=copy {uv} pip install -q --python {environment}"
     steps = (
-        f"{shlex.quote(sys.executable)} -m venv --without-pip {environment}",
+        f"{shlex.quote(sys.executable)} -m venv {environment}",  # with pip, which tests of plugins install by
         f"{install} --require-hashes -r constraints/test.txt",
         f"{install} --no-deps -e .",
         f"{environment}/bin/python docs/scripts/licences.py",
