@@ -1,1 +1,1 @@
-"""Compare."""
+"""Comparison of runs: figures, differences, cost frontier, findings and lists of runs."""

@@ -260,11 +260,11 @@ def compare(
             f"{counterfactual.id} is a counterfactual: it is read with the run that it changes. See `ragrounds analyse "
             f"evidence {counterfactual.identity['counterfactual']['run']}`."
         )
+    pairs, pairs_note = chosen_pairs([run.id for run in runs], baseline)
     # Questions that a run was not asked because it stopped early by its own results are not wrong answers, so such
     # runs are compared on answered questions only.
-    pairs, pairs_note = chosen_pairs([run.id for run in runs], baseline)
     early = early_stops(store, runs)
-    recall_words(store)
+    recall_words(store)  # scorers of users' files and of plugins that are gone keep the words of their columns
     scorer_names = [scorer_name(name) for name in scorers]
     basis = comparison_basis(store, runs, scorer_names, common, answered=bool(early), shared_scorers=shared_scorers)
     answered = reply_models(store, runs)
@@ -300,13 +300,14 @@ def compare(
     notes += withheld_notes(runs, basis.scores)
     notes += reading_notes(runs, basis.scores, [headline.scorer for headline in basis.headlines])
     notes += [remark for run in runs if (remark := live_words(store, run))]
-    tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store))
+    # The tables add their notes to `notes`.
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store)).all()
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
         epochs=basis.epochs,
         rows=rows,
-        tables=tables.all(),
+        tables=tables,
         headlines=basis.headlines,
         notes=tuple(notes),
         stopped=early,

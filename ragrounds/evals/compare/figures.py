@@ -1,8 +1,8 @@
 """Figures of a comparison: means with intervals, paired differences, and both by groups of questions.
 
 Everything is computed from values: question id → score, the mean over its epochs. The scorer says how they become a
-figure: by their mean, or by a ratio of sums over all questions (a micro-F1). An unfinished run has the same figure over
-the questions answered so far.
+figure: by their mean, or by a ratio of sums over all questions (a micro-F1). In a comparison, attempts of
+an unfinished run that were not made count as 0; :func:`figure_so_far` is the figure of the questions answered so far.
 
 Runs are compared all with all, or all with a baseline. The number of pairs grows with the square of the number of runs:
 beyond :data:`MOST_PAIRS` no pair is tested.
@@ -166,9 +166,6 @@ def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
 
     If questions have been asked in different numbers of epochs, the precision of a mean is lower than its epochs
     suggest. Its interval is then computed from the questions alone.
-
-    Where questions have been asked in different numbers of epochs, a mean is known with less precision than its epochs
-    would say: its interval is then made from the questions alone.
 
     Args:
         score: score so far.

@@ -210,4 +210,5 @@ def _could_reverse(better: RunFigures, worse: RunFigures, table: ScorerTable) ->
 
 
 def _is_open(line: RunFigures) -> bool:
+    # A capped attempt is final: a resumed run does not make it again.
     return any(line.outcomes.get(name) for name in ("failed", "paused", "not_run"))

@@ -69,7 +69,7 @@ class FrontierPoint(Struct, frozen=True, kw_only=True):
     """Cost of one right answer, or of shares that make one. Its value is ``None`` if nothing is right. ``None`` if the
     score is neither an accuracy nor a share."""
     on_frontier: bool
-    """True if no other run scores as high or higher for at most the cost."""
+    """True if no other run scores at least as high for at most the cost, one of the two strictly better."""
     share: float | None
     """Share of the bootstrap's resamples in which the run is on the frontier; ``None`` if there are too few questions
     for a bootstrap."""
@@ -115,7 +115,7 @@ def cost_measure(name: str) -> CostMeasure | None:
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
     """Return question id → mean cost over epochs; ``None`` if some cost is unknown, or if there is no answer and no
-    cost. An attempt that was not made costs 0."""
+    cost. An attempt that was not made costs 0, as its score is 0."""
     costs: dict[str, float] = {}
     for attempt in attempts:
         if attempt.status == "not_run":
@@ -392,6 +392,7 @@ class _FrontierSample:
 
     def errors(self, index: int, moved: Floats) -> Floats:
         """Return the standard error in each resample of the figure at index `index`, whose change in it is `moved`."""
+        # The spread is about the mean of all questions; the subtraction moves it to the mean of the resample.
         variances = self.spreads[:, index] - moved**2 / self.clusters
         errors: Floats = np.sqrt(np.maximum(variances, _LEAST_SHARE * self.variances[index] + _LEAST_SHARE**2))
         return errors

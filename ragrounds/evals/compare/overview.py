@@ -1,8 +1,8 @@
 """Rows of a list of runs: progress, headline figure and cost.
 
 The figure is the one that :func:`ragrounds.evals.compare.comparison.compare` has for the run alone, by the same
-functions, but without the interval, whose bootstrap takes most of a comparison's time. For an unfinished run it is the
-figure of the questions whose attempts have all been made, as on the run's screen.
+functions, but without the interval, whose bootstrap takes most of a comparison's time. Only for an unfinished run it is
+another: the figure of the questions whose attempts have all been made, as on the run's screen.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ class _OpenedRun(Struct, frozen=True):
     prompts: PromptFolder
     caps: Limits
     finished: Collection[tuple[str, int]]
-    """Attempts that are in the store."""
+    """Attempts that are in the store, also failed ones that are made again. The scheduler skips those that are settled.
+    """
     scored: frozenset[str]
     """Scorers of the attempts in the store."""
     at_once: AttemptsAtOnce | None
@@ -176,6 +177,8 @@ class AttemptRunner:
                 self._journal.begins_again(lost.payer)
                 async with self._alone, ended.alone() as system:
                     context = await self._context(planned, item)
+                    # Recorded calls are served and counted again. Requests without an answer are in no journal, but a
+                    # provider may bill them.
                     context.unanswered, context.billable = lost.unanswered, lost.billable
                     context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
                     attempt = await make_attempt(self._system_answers(run, system))
@@ -311,6 +314,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
     answer: object = None
     choice = ""
     try:
+        # In real time, so that a call that hangs ends. Between calls the context checks the time of the recording.
         async with asyncio.timeout(context.limits.seconds) as cap:
             async for latest_answer, letter in answers(context):
                 answer, choice = latest_answer, letter

@@ -285,6 +285,7 @@ class AttemptLog:
             self.doing.pop(started.number, None)
             self._waited_for.add(started.start, started.start + waited)
             self._made_in.add(made_at, made_at + seconds)
+            # Both are lengths: the two kinds of intervals are on different clocks.
             self.shift = self._made_in.seconds - self._waited_for.seconds
             self.calls[kind] += 1
             self.events.append(Called(step=started.step, call=call))

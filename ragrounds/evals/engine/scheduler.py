@@ -159,7 +159,7 @@ class WorkQueue:
         return item
 
     def _room(self) -> int:
-        """Return the number of questions that may be reordered: half of those that a budget leaves.
+        """Return the number of questions that may be reordered: half of those that a budget leaves (`BudgetStop.room`).
 
         The budget then ends between such blocks, and a question that shares something with others has no better chance
         to be asked.
@@ -235,6 +235,7 @@ class Handover:
             return
         left = self._queue.left * (now - since) / ended
         max_workers = min(processors(), room_for_more(), self._in_flight // _LEAST_EACH, _MOST)
+        # One more worker than n - 1 saves left / (n - 1) - left / n seconds, which must be more than its start takes.
         count = max((n for n in range(1, max_workers + 1) if n * (n - 1) * START < left), default=1)
         if count > 1:
             self._leader = lead(self, count)
@@ -281,6 +282,7 @@ def _work_left(
 ) -> Iterator[WorkItem]:
     epochs = range(max((planned.run.epochs for planned in planned_runs), default=0))
     by_question = ((epoch, question) for question in questions for epoch in epochs)
+    # Questions in blocks that are made one by one come with epochs together: `product` would read all of them at once.
     for epoch, question in by_question if epochs_together else itertools.product(epochs, questions):
         left = tuple(
             planned

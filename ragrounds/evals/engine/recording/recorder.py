@@ -17,6 +17,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -271,7 +272,7 @@ class AttemptRecorder:
             self._context.note("not_recorded", kind)
         self.missed[kind] += 1
 
-    def end(self, error: BaseException) -> None:
+    def end(self, error: BaseException) -> NoReturn:
         """End the attempt.
 
         Raises:
