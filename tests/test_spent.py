@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ragrounds.base.records import Attempt, Call, Fault
-from ragrounds.base.spent import Spent, Usage, known_spent, known_sum, total_spent
+from ragrounds.base.spent import Spent, Usage, known_sum, total_spent
 
 counts = st.integers(0, 10**9)
 exact = st.integers(0, 2**20).map(lambda number: number / 1024)
@@ -89,10 +89,8 @@ def test_an_attempt_reports_what_it_spent() -> None:
 
 def test_what_nobody_answered_is_unknown_and_not_0() -> None:
     nothing = Spent(calls=3)
-    unknown = Spent(calls=3, usage=None, cost_paid=None, cost_uncached=None)
-    assert known_spent(nothing, ["failed"]) == unknown
-    assert known_spent(nothing, []) == known_spent(nothing, ["failed", "completed"]) == nothing
+    assert nothing.without_answer == Spent(calls=3, usage=None, cost_paid=0.0, cost_uncached=None)
     billed = Spent(calls=3, unanswered=2)
-    assert known_spent(billed, ["completed"]) == replace(unknown, unanswered=2)
+    assert billed.without_answer == replace(billed, usage=None, cost_paid=None, cost_uncached=None)
     answered = Spent(calls=3, unanswered=2, usage=Usage(3, 2), cost_paid=0.5, cost_uncached=0.5)
-    assert known_spent(answered, ["failed"]) == answered
+    assert answered.without_answer == answered

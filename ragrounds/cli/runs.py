@@ -107,12 +107,16 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
         os.chdir(request.folder)
     else:
         say(f"{request.folder}, where this run began, no longer exists: paths start here.")
-    # The stored options without those that are given again, followed by the given ones.
-    replaced = {options.SHORT.get(word[:2], word.partition("=")[0]) for word in context.args if word.startswith("-")}
-    pairs = zip(request.options[::2], request.options[1::2], strict=True)
-    words = [word for pair in pairs if pair[0] not in replaced for word in pair] + context.args
+    words = _merged(request.options, context.args)
     say(f"ragrounds run {' '.join(shlex.quote(one_line(word, 200)) for word in words)}")
     context.find_root().command.main(["run", *words, "--only-run", stored_run.id], prog_name="ragrounds")
+
+
+def _merged(stored: tuple[str, ...], added: list[str]) -> list[str]:
+    """Return the stored options without those that are given again, followed by the given ones."""
+    replaced = {options.SHORT.get(word[:2], word.partition("=")[0]) for word in added if word.startswith("-")}
+    pairs = zip(stored[::2], stored[1::2], strict=True)
+    return [word for pair in pairs if pair[0] not in replaced for word in pair] + added
 
 
 @runs.command("gc")

@@ -92,6 +92,7 @@ def notes(attempt: Attempt, kind: str) -> list[str]:
     return [event.text for event in attempt.events if isinstance(event, Noted) and event.what == kind]
 
 
+@pytest.mark.slow
 def test_no_agent_is_changed_by_another_of_its_file(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     names = ("ask", "patches", "blocks", "prints", "long_answer", "endless", "exits", "forks")
     ask, patches, blocks, prints, long_answer, endless, exits, forks = attempts(home, *names)
