@@ -24,8 +24,8 @@ RUNNER = [sys.executable, "-m", "ragrounds"]
 
 
 @contextlib.contextmanager
-def judge_server(questions: Path, latency: float = 0.0) -> Iterator[Running]:
-    command = [sys.executable, "-m", "tests.servers.judge_server", "--questions", str(questions)]
+def judge_server(questions: Path, latency: float = 0.0, port: int = 0) -> Iterator[Running]:
+    command = [sys.executable, "-m", "tests.servers.judge_server", "--questions", str(questions), "--port", str(port)]
     process = subprocess.Popen([*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -83,6 +83,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
 ) -> None:
     home = tmp_path / "killed"
     with judge_server(questions, 0.03) as server:
+        address = server.port
         runs = answer(home, server.url, data)
         command = playing(runs, "--base-url", server.url)
         environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
@@ -126,7 +127,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     again = run(home, "arena", "show", "--json")
     assert table(again.stdout) == table(done.stdout)
 
-    with judge_server(questions) as server:
+    with judge_server(questions, port=address) as server:  # it says nothing of its model: elsewhere it is another
         more = ["--base-url", server.url, "--seed", "1"]
         planned = run(home, *playing(runs, *more, "--plan"))
         together, apart = json.loads(planned.stdout)["estimates"]

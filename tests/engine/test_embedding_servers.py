@@ -38,7 +38,7 @@ def retrievers(home: Path) -> list[str]:
 @pytest.mark.slow
 def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, home: Path) -> None:
     pytest.importorskip("faiss")
-    with ragas_server() as one, ragas_server() as two:
+    with ragas_server("--root", "/weights/a") as one, ragas_server("--root", "/weights/a") as two:
         assert command("run", *agent(one.url)).returncode == 0
         assert command("run", *agent(two.url)).returncode == 0
         assert len(indexes(home)) == 2

@@ -85,8 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--questions", type=Path, required=True)
     parser.add_argument("--latency", type=float, default=0.0)
-    server = Server(parser.parse_args())
-    serve({"POST /v1/chat/completions": server.complete, "GET /stats": server.stats})
+    parser.add_argument("--port", type=int, default=0)
+    arguments = parser.parse_args()
+    server = Server(arguments)
+    serve({"POST /v1/chat/completions": server.complete, "GET /stats": server.stats}, arguments.port)
 
 
 if __name__ == "__main__":
