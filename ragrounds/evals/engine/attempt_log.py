@@ -15,7 +15,7 @@ import msgspec
 
 from ragrounds.agents.agent import Limits
 from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
-from ragrounds.base.spent import Spent, known_sum
+from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.base.text import map_texts
 from ragrounds.recorder.observer import AGO, STEP, step_here
 from ragrounds.recorder.redaction import HIDDEN, redactor
@@ -303,7 +303,8 @@ class AttemptLog:
 
         `asked` is the request's price, which a budget counts if the call's price is not known.
         """
-        self.spent += Spent(usage=usage, cost_paid=0.0 if cached else price, cost_uncached=price)
+        added = Spent(usage=usage, cost_paid=0.0 if cached else price, cost_uncached=price)
+        self.spent = total_spent((self.spent, added))
         if not cached:
             self.billable = known_sum([self.billable, asked if price is None else price])
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
-from ragrounds.base.spent import Spent
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
@@ -48,8 +48,11 @@ class RunProgress:
 
     def count(self, attempt: Attempt, scores: Sequence[Score]) -> None:
         """Count an attempt with its scores."""
-        self.spent += attempt.spent
-        live_score = next((score for score in scores if score.scorer == self.score.scorer), None)
+        self.spent = total_spent((self.spent, attempt.spent))
+        live_score = None
+        for score in scores:
+            if score.scorer == self.score.scorer:
+                live_score = score
         shown_score = live_score or next(iter(scores), None)
         self.outcomes[outcome(attempt.status, shown_score.answer_status if shown_score else None)] += 1
         self.score.add(attempt, live_score)
