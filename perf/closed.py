@@ -117,15 +117,19 @@ def native(question):
     return "A"
 
 
-@hidden
-def forked(question):
+def in_a_fork(connect):
     if not (child := os.fork()):
         try:
-            native_connect()
+            connect()
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     return "A"
+
+
+@hidden
+def forked(question):
+    return in_a_fork(native_connect)
 
 
 @hidden
@@ -187,13 +191,7 @@ def unix_native(question):
 
 @hidden
 def unix_forked(question):
-    if not (child := os.fork()):
-        try:
-            unix_connect()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    return "A"
+    return in_a_fork(unix_connect)
 
 
 @hidden

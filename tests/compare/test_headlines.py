@@ -186,7 +186,7 @@ def test_costs_of_a_row_are_those_of_the_first_headlines_questions_whatever_its_
         tables = [table for table, _ in found.shown_tables()]
         assert [table.scorer for table in tables] == ["robust", "facts"]
         summary = summary_table(found, tables, {run.id: run.agent for run in runs})
-        assert "15 questions (10 robust with costs, 5 facts)" in summary.title
+        assert "15 questions (10 robust, 5 facts; costs of the 10)" in summary.title
         by_run = run_costs(found, tables)
         costs.append(by_run[one.id])
         points = {point.run: point.cost.value for point in tables[0].frontier.points} if tables[0].frontier else {}

@@ -56,11 +56,11 @@ def parse_rating(text: str) -> EloSettings | None:
     Raises:
         UserError: there is no such rating, or a parameter is unknown or impossible.
     """
-    spec = parse(text)
-    if spec.name != "elo" and text != BRADLEY_TERRY:
-        raise unknown("rating", text, (BRADLEY_TERRY, "elo[k=40]"), "ragrounds arena play --help")
     if text == BRADLEY_TERRY:
         return None
+    spec = parse(text)
+    if spec.name != "elo":
+        raise unknown("rating", text, (BRADLEY_TERRY, "elo[k=40]"), "ragrounds arena play --help")
     check_known(spec, tuple(_DEFAULTS))
     values = {**_DEFAULTS, **spec.parameters}
     k, orders = values["k"], values["orders"]

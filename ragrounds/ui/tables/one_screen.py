@@ -175,7 +175,7 @@ def summary_table(
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
         parts = [f"{count:,} {scorer}" for scorer, count in counts.items()]
-        title += f" ({', '.join([f'{parts[0]} with costs', *parts[1:]])})"
+        title += f" ({', '.join(parts)}; costs of the {parts[0].split()[0]})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     percents = any(table.unit == "percent" for table in tables)
     table = table_of("summary", rows, columns, title=f"{title} · percent" if percents else title)
