@@ -37,6 +37,8 @@ _CHANGED = "another"
 """Placeholder for the digest of a file that changed before its digest was computed."""
 _MAX_ENTRIES = 20_000
 """Maximum number of entries of one kind per system."""
+OpenedFiles = Mapping[str, tuple[int, int]]
+"""Path → size and modification time (nanoseconds) at the last opening. -1 if the file did not exist."""
 
 
 class OwnSource(Struct, frozen=True, kw_only=True):
@@ -118,11 +120,11 @@ class RecordedDependencies(ReportedDependencies, eq=False):
                     del entries[extra]
             self.count += 1
 
-    def as_read(self, kind: Literal["code", "file"], name: str, path: Path) -> Read:
+    def as_read(self, kind: Literal["code", "file"], name: str, path: Path, opened: OpenedFiles) -> Read:
         """Return a file as it was when it was read. If it changed before its digest was computed, it counts as changed
         forever.
         """
-        size, time = self.files.get(str(path), (None, 0))
+        size, time = opened.get(str(path), (None, 0))
         mark = _mark(path) if size is None else (size, time / 1e9) if size >= 0 else (0, 0.0)
         if (path, mark) not in self.values:
             if _mark(path) != mark:
@@ -196,21 +198,33 @@ class SystemDependencies:
 
     def __init__(self, source: OwnSource, heard: RecordedDependencies) -> None:
         self.source, self._heard = source, heard
-        self.listen, self.listening = heard.listen, heard.listening
+        self.listening = heard.listening
         heard.starts.update(path.resolve() for path in source.files)
         heard.starts.update(Path(name) for name in source.modules)
         self._folder = source.folder
         self._paths: dict[str, Path] = {}
         """Files of its own modules, by their stored names."""
         self._count = -1
+        self._opened: OpenedFiles = {}
         self._reads: tuple[Read, ...] = ()
 
-    def reads(self) -> Sequence[Read]:
-        """Return all dependencies read so far. Digests are computed from the files, which may take a while."""
-        if self._heard.listen() != self._count:
-            self._count = self._heard.count
-            self._reads = tuple(self._with_digests())
-        return self._reads
+    def listen(self) -> tuple[int, OpenedFiles]:
+        """Take in new dependencies. Return a number that changes only if there are new ones, and the files so far."""
+        count = self._heard.listen()
+        return count, self._opened if count == self._count else dict(self._heard.files)
+
+    def reads(self, listened: tuple[int, OpenedFiles] | None = None) -> Sequence[Read]:
+        """Return all dependencies read so far. Digests are computed from the files, which may take a while.
+
+        Args:
+            listened: result of an earlier :meth:`listen`. Files that are opened again meanwhile count as they were then.
+        """
+        count, opened = listened or self.listen()
+        if count == self._count:
+            return self._reads
+        reads = tuple(self._with_digests(opened))
+        self._count, self._opened, self._reads = count, opened, reads
+        return reads
 
     @property
     def changed(self) -> bool:
@@ -250,7 +264,7 @@ class SystemDependencies:
                 differences[read.kind, read.name] = Difference(read.kind, read.name, read.value, now)
         return [differences[key] for key in sorted(differences)]
 
-    def _with_digests(self) -> Iterator[Read]:
+    def _with_digests(self, opened: OpenedFiles) -> Iterator[Read]:
         """Yield all dependencies with their digests."""
         heard = self._heard
         own_files, outside = self._closure()
@@ -258,7 +272,7 @@ class SystemDependencies:
         for path, name in own_files.items():
             module_name = self._module_name(name, path)
             self._paths[module_name] = path
-            yield heard.as_read("code", module_name, path)
+            yield heard.as_read("code", module_name, path, opened)
         if self.source.sources:
             yield Read("code", "session", text_digest(*sorted(self.source.sources)))
         for name in heard.written:
@@ -269,10 +283,10 @@ class SystemDependencies:
             for file in (sorted(data.rglob("*"))[:_MAX_ENTRIES] if data.is_dir() else [data])
             if file.is_file() or file == data
         ]
-        for name in dict.fromkeys([*data_files, *heard.files]):
+        for name in dict.fromkeys([*data_files, *opened]):
             path = Path(name)
             if name not in heard.written and name not in modules and (is_data(name) or name in data_files):
-                yield heard.as_read("file", self._name(name), path)
+                yield heard.as_read("file", self._name(name), path, opened)
         for folder in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
             yield Read("folder", self._name(folder), _listing(Path(folder), heard.written))
         for name, value in {**dict.fromkeys(self.source.variables, None), **heard.variables}.items():

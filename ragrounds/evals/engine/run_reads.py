@@ -51,10 +51,12 @@ class RunDependencies:
         """Return the rows of new dependencies, after an attempt has ended."""
         if self._reads is None:
             return []
-        before, self._n_recorded = self._n_recorded, self._reads.listen()
+        # The next attempt has begun, and may open changed versions of the same files before the digests are computed.
+        before, listened = self._n_recorded, self._reads.listen()
+        self._n_recorded = listened[0]
         dependencies: list[Read] = []
         if before != self._n_recorded:
-            dependencies += await asyncio.to_thread(self._reads.reads)
+            dependencies += await asyncio.to_thread(self._reads.reads, listened)
         if self._has_own_calls:
             actors = dict.fromkeys(call.actor for call in calls(attempt.events) if call.kind == "model")
             dependencies += [
