@@ -217,7 +217,7 @@ class SystemDependencies:
         """Return all dependencies read so far. Digests are computed from the files, which may take a while.
 
         Args:
-            listened: result of an earlier :meth:`listen`. Files that are opened again meanwhile count as they were then.
+            listened: result of an earlier :meth:`listen`. Files opened again meanwhile count as they were.
         """
         count, opened = listened or self.listen()
         if count == self._count:

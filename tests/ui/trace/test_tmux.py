@@ -18,7 +18,7 @@ from ragrounds.evals.store.store import Store
 from tests.ui.trace.making import attempt, make_run, score, step
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 """Seconds until something that should appear is given up: only a failing test takes them."""
 
 
