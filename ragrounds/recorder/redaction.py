@@ -260,6 +260,11 @@ class RedactedStream:
         self._stream.write(redacted(text))
         return len(text)
 
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts without keys."""
+        for line in lines:
+            self.write(line)
+
 
 def redact_output() -> None:
     """Redact from now on what this process prints, such as tracebacks and logs."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.base.contracts import FinishedAttempt, Request
@@ -20,6 +21,7 @@ from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
@@ -145,6 +147,12 @@ async def test_going_on_takes_what_is_there_and_decides_the_same(store: Store) -
     until = watching(planned_runs, asked)
     until.read(store)
     assert until.state.questions == 4
+    with store.engine.begin() as connection:  # a damaged attempt is made again, from its recorded calls
+        connection.execute(
+            sa.update(schema.attempts).where(schema.attempts.c.question_id == asked[0].id).values(at=1.0)
+        )
+    until = watching(planned_runs, asked)
+    until.read(store)
     await played(store, planned_runs, until, golds, concurrency=1)
     again = watching(planned_runs, asked)
     again.read(store)

@@ -28,7 +28,7 @@ from ragrounds.evals.scorers.facts import FACTS
 from ragrounds.evals.scorers.strict import STRICT
 from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words, unknown_words
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.row_sums import meta_value
+from ragrounds.evals.store.row_sums import meta_value, summed_meta
 from ragrounds.evals.store.store import Store
 from tests.scorers.making import attempt, gold, question
 
@@ -203,12 +203,12 @@ def test_words_that_cannot_be_read_are_as_good_as_none(tmp_path):
         right = msgspec.json.encode(StoredScorer(name="told", summary="s", method="m", kinds=("choice",))).decode()
         with store.engine.begin() as connection:
             for key, value in (("scorer:a", "{"), ("scorer:b", '{"name": 1}'), ("scorer:c", right), ("x:told", right)):
-                connection.execute(sa.insert(schema.meta).values(key=key, value=value))
+                connection.execute(sa.insert(schema.meta).values(summed_meta(key, value)))
         recall_words(store)
         assert described("told").unit == NO_UNIT  # under another name, or no scorer's
         assert described("c").unit == NO_UNIT
         with store.engine.begin() as connection:
-            connection.execute(sa.insert(schema.meta).values(key="scorer:told", value=right))
+            connection.execute(sa.insert(schema.meta).values(summed_meta("scorer:told", right)))
         recall_words(store)
         assert described("told").unit == "percent"
 

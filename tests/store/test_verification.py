@@ -198,10 +198,13 @@ async def test_a_lost_server_is_damage_and_named_in_tables(tmp_path: Path) -> No
     assert (finding.grade, finding.place) == ("damage", run.id)
 
 
-@pytest.mark.parametrize("change", ["value = 'Mine' || substr(value, 5)", "key = replace(key, 'direct', 'other')"])
+@pytest.mark.parametrize(
+    "change", ["value = 'Mine' || substr(value, 5)", "value = 'Mine'", "key = replace(key, 'direct', 'other')"]
+)
 async def test_a_changed_name_is_damage_and_not_shown(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
+    monkeypatch.setattr("ragrounds.base.plugins._SAID", set())
     await filled(tmp_path)
     with Store(tmp_path) as store:
         run = store.run("direct")

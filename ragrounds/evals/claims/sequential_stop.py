@@ -147,7 +147,7 @@ class ClaimStop:
         for run in self.runs:
             scores = {(score.question_id, score.epoch): score for score in store.scores(run, self.scorer)}
             attempt_keys = store.done(run) if failed else store.settled(run)
-            for attempt in store.summaries(run):
+            for attempt in store.summaries(run, skip_damaged=True):
                 if (key := (attempt.question_id, attempt.epoch)) in attempt_keys:
                     self._keep_values(run, attempt, scores.get(key))
         if count:

@@ -184,9 +184,10 @@ class AttemptLog:
         state_changes = changes if isinstance(changes, Mapping) else {}
         plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in state_changes.items()}
         size, has_keys = _inspect(plain, self._trace_remaining)
-        plain = map_texts(plain, self.redacted) if has_keys else plain
         self._trace_remaining -= size
-        if self._trace_remaining < 0:
+        if self._trace_remaining >= 0:
+            plain = map_texts(plain, self.redacted) if has_keys else plain
+        else:
             plain = {}
             if not self._trace_full:
                 self._trace_full = True

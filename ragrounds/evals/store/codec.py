@@ -355,17 +355,18 @@ def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
     return _attempt(run, _summary(row), unpack(row.body, AttemptBody, fetch))
 
 
-def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
+def summaries_of(run: Run, rows: Iterable[Sequence[Any]], *, skip_damaged: bool) -> list[Attempt]:
     """Return the attempts of rows of the columns `SUMMARY`, without text and events.
 
     Raises:
-        DamagedRecord: one does not match its checksum.
+        DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
     """
     attempts = list[Attempt]()
     for row in rows:
-        if not is_whole(row):
+        if is_whole(row):
+            attempts.append(_attempt(run, row, _EMPTY))
+        elif not skip_damaged:
             raise _damaged_attempt(run, row[0], row[1])
-        attempts.append(_attempt(run, row, _EMPTY))
     return attempts
 
 

@@ -97,11 +97,6 @@ def summed_meta(key: str, value: str) -> dict[str, str]:
 
 
 def meta_value(key: str, stored: str) -> str | None:
-    """Return a value of the table `meta` without its checksum; ``None`` if the row has changed.
-
-    Rows without a checksum are of older stores, or the store's version, which every version must be able to read.
-    """
-    value, mark, _ = stored.rpartition(_MARK)
-    if not mark:
-        return stored
+    """Return a value of the table `meta` without its checksum; ``None`` if the row has changed."""
+    value = stored.rpartition(_MARK)[0]
     return value if summed_meta(key, value)["value"] == stored else None

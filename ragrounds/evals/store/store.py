@@ -297,9 +297,14 @@ class Store:
         rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(row))
         return {(row.question_id, row.epoch): row.status for row in rows}
 
-    def summaries(self, run: Run) -> list[Attempt]:
-        """Return all attempts of a run without text and events, which is enough for tables."""
-        return summaries_of(run, self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all())
+    def summaries(self, run: Run, skip_damaged: bool = False) -> list[Attempt]:
+        """Return all attempts of a run without text and events, which is enough for tables.
+
+        Raises:
+            DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
+        """
+        rows = self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all()
+        return summaries_of(run, rows, skip_damaged=skip_damaged)
 
     def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
         """Yield all attempts of a run, or those `among` some hundred questions, with text and events, by question id

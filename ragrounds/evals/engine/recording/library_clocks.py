@@ -58,6 +58,9 @@ class LibraryClocks:
         """Return a call's entry, under the key of the recorded call that differs from it only in the present time."""
         if entry.key in self._entries:  # the client tries again
             return self._entries[entry.key]
+        text = canonical(call.body).decode()
+        if _TIME.search(text) is None:
+            return entry
         seconds: set[int] = set()
         own = self._own_seconds()
 
@@ -69,7 +72,7 @@ class LibraryClocks:
                 seconds.update(present)
             return "<time>" if present or own & moments else time[0]
 
-        masked = _TIME.sub(mask, canonical(call.body).decode())
+        masked = _TIME.sub(mask, text)
         if not seconds or not isinstance(body := read_json(masked), dict):
             return entry
         first = call_key(replace(call, body=body), epoch)
