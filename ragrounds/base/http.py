@@ -320,6 +320,11 @@ def root_cause(error: BaseException) -> str:
     return safe(_QUOTED.sub("", " ".join(message.split()).removeprefix("400, message: ")))
 
 
+def is_transient_status(status: int) -> bool:
+    """Return True if another try may succeed after this HTTP status: 408, 409, 425, 429 or 5xx."""
+    return status in (408, 409, 425, 429) or status >= 500
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a server asks to wait, or ``None`` if it does not say.
 

@@ -14,7 +14,7 @@ import msgspec
 from ragrounds.base.addresses import redirected
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.http import REPLY, BadReply, causes, read_pieces, retry_after
+from ragrounds.base.http import REPLY, BadReply, causes, is_transient_status, read_pieces, retry_after
 from ragrounds.base.records import Fault, Message, Reply, ToolCall, Usage
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, too_long
@@ -319,7 +319,7 @@ def _convert_error(error: Exception, model: str, server: str) -> Exception:
         return StopRun(f"The provider of {model} refused the key ({status}): {message}")
     if status == 404:
         return StopRun(f"The provider does not know the model {model!r} (404): {message}")
-    if status in (425, 429) or (isinstance(status, int) and status >= 500):
+    if isinstance(status, int) and is_transient_status(status):
         wish = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
         return Transient("rate_limit" if status == 429 else "server", message, status, wish)
     if status is None and any(part in type(error).__name__ for part in _PASSING):

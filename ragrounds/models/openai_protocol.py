@@ -17,7 +17,17 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Request, Tool
 from ragrounds.base.errors import StopRun
-from ragrounds.base.http import REPLY, BadReply, HttpAnswer, check_json, read_json, retry_after, text_of, too_large
+from ragrounds.base.http import (
+    REPLY,
+    BadReply,
+    HttpAnswer,
+    check_json,
+    is_transient_status,
+    read_json,
+    retry_after,
+    text_of,
+    too_large,
+)
 from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall
 from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import FAILED_FINISHES, CallFailed, TooLong, Transient, too_long
@@ -455,7 +465,7 @@ def read_error(
     Raises:
         StopRun: every further call would fail in the same way (wrong key, unknown model, no credit).
         CallFailed: this request is wrong (too long a context, an unsupported parameter).
-        Transient: another try may succeed (429, 408, 409, 425, 5xx).
+        Transient: another try may succeed.
     """
     status = answered.status
     server = base_url or "the OpenAI API"
@@ -476,7 +486,7 @@ def read_error(
         raise Transient("rate_limit", message, status, retry_after(answered.headers))
     if long := too_long(code, message, fields):  # some servers answer 500 to a long prompt, and would again
         raise long.failed(message)
-    if status in (408, 409, 425) or status >= 500:
+    if is_transient_status(status):
         raise Transient("server", message, status, retry_after(answered.headers))
     if code == "content_filter" or "content management policy" in message:
         return Reply(text="", finish="content_filter", model=model)

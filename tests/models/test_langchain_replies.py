@@ -10,10 +10,11 @@ from langchain_openai import ChatOpenAI
 
 from ragrounds.base.contracts import Request, Tool
 from ragrounds.base.errors import StopRun
-from ragrounds.base.records import Message, Reply, TokenLogprob, Usage
+from ragrounds.base.records import Fault, Message, Reply, TokenLogprob, Usage
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.langchain import LangChainModel, choice_for
 from ragrounds.models.options import ModelOptions, Sampling, Serving
+from tests.servers.http_script import Told, answering
 from tests.servers.raw_replies import ANSWER, RawServer, raw_server, slug
 from tests.servers.scripted_http import scripted
 
@@ -66,6 +67,17 @@ async def test_a_key_that_is_repeated_is_taken_out(monkeypatch: pytest.MonkeyPat
     async with raw_server() as server:
         reply = await ask(server, "echo, escaped")
     assert reply.text == "The key is [key]."
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 529])
+async def test_a_passing_status_is_tried_again(status: int) -> None:
+    reply = {"choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
+    with answering(lambda request, before: Told(reply) if before else Told({}, status, {"Retry-After": "0"})) as server:
+        chat = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
+        model = LangChainModel(chat, ModelOptions("lab", "m", Sampling(), Serving(tries=2, timeout=20)))
+        faults: list[Fault] = []
+        assert (await model.complete(Request(messages=(Message("user", "q"),)), faults)).text == "yes"
+    assert [fault.status for fault in faults] == [status]
 
 
 FORM = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object", "properties": {}}}}

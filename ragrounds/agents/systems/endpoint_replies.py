@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun
-from ragrounds.base.http import HttpAnswer, retry_after
+from ragrounds.base.http import HttpAnswer, is_transient_status, retry_after
 from ragrounds.base.records import Passage, Question, Reply
 from ragrounds.base.text import wellformed
 from ragrounds.models.faults import CallFailed, Transient, too_long
@@ -60,7 +60,7 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
     Raises:
         StopRun: every further call would fail in the same way (a wrong key, nothing at this address).
         CallFailed: this request is wrong.
-        Transient: another try may succeed (429, 408, 409, 425, 5xx).
+        Transient: another try may succeed.
     """
     status = answered.status
     code, message, fields = said_in(answered, redact)
@@ -73,7 +73,7 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
         raise Transient("rate_limit", message, status, retry_after(answered.headers))
     if long := too_long(code, message, fields):
         raise long.failed(message)
-    if status in (408, 409, 425) or status >= 500:
+    if is_transient_status(status):
         raise Transient("server", message, status, retry_after(answered.headers))
     if code == "content_filter":
         return EndpointReply(text="", finish="content_filter", model=card.model)

@@ -33,6 +33,7 @@ from ragrounds.base.http import (
     believed_count,
     close_in_background,
     in_background,
+    is_transient_status,
     read_json,
     retry_after,
     root_cause,
@@ -398,7 +399,7 @@ class OpenAIEmbedder(_TextEmbedder):
         status = answer.status
         if status >= 400:
             message = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
-            if status in (408, 409, 425, 429) or status >= 500:
+            if is_transient_status(status):
                 kind = "rate_limit" if status == 429 else "server"
                 raise _TransientFault(kind, message, retry_after(answer.headers))
             if status in (401, 403, 404):

@@ -18,7 +18,16 @@ import httpx
 from ragrounds.base.addresses import check_address, redirected
 from ragrounds.base.contracts import Used
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
+from ragrounds.base.http import (
+    ENCODINGS,
+    REPLY,
+    BadReply,
+    check_json,
+    is_transient_status,
+    own_traffic,
+    read_json,
+    read_parts,
+)
 from ragrounds.base.proxies import proxy_of, proxy_words
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
@@ -182,7 +191,7 @@ class ProviderClient:
         text = f"{self.name} answered {status}{f': {message}' if message else ''}"
         if status == 429:
             raise PassingFault("rate_limit", text, requested_wait(headers))
-        if status >= 500 or status in (408, 409, 425):
+        if is_transient_status(status):
             raise PassingFault("server", text, requested_wait(headers))
         if status in _NEVER or (status in _NEVER_AT_FIRST and not traffic.answered) or _USED_UP.search(message):
             raise StopRun(f"{text}. {self._fix_hint(status)} What is done is kept.")
