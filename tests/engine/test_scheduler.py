@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from ragrounds.base.contracts import Request
+from ragrounds.base.errors import Interrupted
 from ragrounds.base.records import Fault, Reply
+from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
@@ -23,7 +25,7 @@ class Limited(ScriptedModel):
         async def once() -> Reply:
             self.asked.append(request)
             if len(self.asked) == 1:
-                raise Transient("rate_limit", "later", 429, 0.3)
+                raise Transient("rate_limit", "later", 429, 2.0)
             return self.say(request)  # type: ignore[return-value]
 
         return await with_retries(once, RetryPolicy(), faults)
@@ -104,3 +106,23 @@ async def test_ended_while_it_waits_it_leaves_the_count_right(after: float) -> N
     await asyncio.gather(waits, holds, return_exceptions=True)
     assert slots.taken == 0
     await asyncio.wait_for(slots.acquire(), 1)
+
+
+@pytest.mark.parametrize("error", [Interrupted, asyncio.CancelledError])
+async def test_after_a_ctrl_c_the_next_one_ends_the_run_and_a_cancellation_reaches_the_caller(
+    store: Store, error: type[BaseException]
+) -> None:
+    items, golds = questions(1)
+    model, requests = ScriptedModel(delay=60), StopRequests()
+    stop_requests.set(requests)
+    work = asyncio.create_task(replayed(store, [planned(store, "direct", items, golds, model)], items, golds))
+    while not model.asked:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    requests.ask()
+    await asyncio.sleep(0)
+    if error is Interrupted:
+        requests.ask()
+    else:
+        work.cancel()
+    with pytest.raises(error):
+        await work

@@ -159,13 +159,9 @@ class ArenaPlayer:
                     ends.append(error)
 
         with interruptible(ends):
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(self._at_once):
-                        group.create_task(work())
-            except asyncio.CancelledError:
-                if not ends:  # not by the second Ctrl-C
-                    raise
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._at_once):
+                    group.create_task(work())
         if ends:
             raise ends[0]
         return len(queue)

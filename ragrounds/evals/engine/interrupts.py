@@ -79,8 +79,13 @@ def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = 
 
     The first request lets calls in flight finish, and prints a message to stderr; the second stops at once. Both add an
     end to `ends`, and call `on_interrupt`.
+
+    Raises:
+        BaseException: the first of `ends`, after the second request.
+        CancelledError: the caller has cancelled the task.
     """
     task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task is not None else 0
     cancelled = 0
     count = [0]
 
@@ -103,6 +108,10 @@ def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = 
     try:
         with requests.heard_by(stop) if requests is not None else _stop_on_signal(stop):
             yield
+    except asyncio.CancelledError:
+        if task is None or not cancelled or task.cancelling() > cancelled_before + cancelled:
+            raise
+        raise ends[0] from None
     finally:
         _request_counts[:] = [other for other in _request_counts if other is not count]
         if task is not None:

@@ -103,9 +103,6 @@ async def replay(
         try:
             await run_pool(handover, runner, AttemptSemaphore(concurrency, models), ends)
             await handover.finish()
-        except asyncio.CancelledError:
-            if not ends:  # the cancellation did not come from a second Ctrl-C
-                raise
         finally:
             await handover.close()
             await runner.close()

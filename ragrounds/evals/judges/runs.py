@@ -7,7 +7,6 @@ other questions have no verdict of these judges: their scores are missing, with 
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Never, TypeVar
@@ -151,18 +150,13 @@ async def judge_runs(
         interrupts,
     )
     with interruptible(interrupts):
-        try:
-            ordered_tasks = {key: tasks[key] for key in order}
-            answer_by_key = await _judge_admitted(attempt_judge, ordered_tasks, prompts, admission, options)
-            probes = probes_of(label_judge.method) if options.probing and label_judge else None
-            probe_arguments = (
-                store, runs, attempt_judge, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
-            )  # fmt: skip
-            probed = await probes.probe_runs(*probe_arguments) if probes else {}
-        except asyncio.CancelledError:
-            if not interrupts:  # not by our own second Ctrl-C
-                raise
-            raise interrupts[0] from None
+        ordered_tasks = {key: tasks[key] for key in order}
+        answer_by_key = await _judge_admitted(attempt_judge, ordered_tasks, prompts, admission, options)
+        probes = probes_of(label_judge.method) if options.probing and label_judge else None
+        probe_arguments = (
+            store, runs, attempt_judge, tasks, answer_by_key, options.probing, prompts, options.at_once, admission
+        )  # fmt: skip
+        probed = await probes.probe_runs(*probe_arguments) if probes else {}
     # A number that a judge's replies do not yield is a missing score with a reason, so no judge of numbers is mute.
     mute = _mute(answer_by_key.values()) if has_labels else ()
     judged_runs: list[JudgedRun] = []

@@ -190,9 +190,6 @@ class Leader:
                     served = await serve(self._setup.recipe, self._stop_from_any_thread())
                     self._setup = replace(self._setup, recipe=served)
                 await self.work()
-            except asyncio.CancelledError:
-                if not self._ends:  # not by our own second Ctrl-C
-                    raise
             finally:
                 self._leading = False
         if self._ends:
