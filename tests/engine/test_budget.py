@@ -84,6 +84,19 @@ async def test_requests_without_an_answer_count_as_paid(
     journal.close()
 
 
+async def test_a_failed_call_with_known_tokens_and_an_unknown_price_makes_the_cost_unknown(store: Store) -> None:
+    class Cut(ScriptedModel):
+        async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+            raise CallFailed("malformed", "cut off", [Fault(kind="malformed", message="cut off", usage=Usage(9, 2))])
+
+    asked, golds = questions(2)
+    run, stop = planned(store, "direct", asked, golds, Cut(cost=None)), BudgetStop(Budget(cost=5))
+    journal = StoreJournal(store)
+    ended = await replay(ReplayedRuns(store, journal, [run], scorers_for), asked, golds, concurrency=1, stops=[stop])
+    assert ended == "the budget of $5 cannot be checked: the cost of a call is unknown"
+    journal.close()
+
+
 async def test_a_search_that_failed_leaves_the_cost_known(store: Store) -> None:
     class Failing(ScriptedSearcher):
         async def search(self, query: str, k: int) -> list[Passage]:

@@ -15,6 +15,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.base.records import Attempt
+from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.store.store import Store
 from tests.servers.any_form import AnyForm
 
@@ -61,9 +62,13 @@ def recorded_calls(home: Path) -> int:
 
 @pytest.mark.parametrize("journal", ["reuse", pytest.param("fresh", marks=pytest.mark.slow)])
 def test_the_other_is_made_again_alone_and_nothing_is_paid_twice(
-    journal: str, made: Make, served: AnyForm, home: Path
+    journal: str, made: Make, served: AnyForm, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts: list[str] = []
+    billed: list[float | None] = []
+    monkeypatch.setattr(BudgetStop, "observe", lambda self, finished: billed.append(finished.billable))
+    home.mkdir(exist_ok=True)
+    (home / "prices.toml").write_text('["openai:m"]\ninput = 1_000_000\noutput = 0\n')
 
     def says(body: dict[str, Any]) -> str:
         texts.append(str(body["messages"]))
@@ -80,7 +85,8 @@ def test_the_other_is_made_again_alone_and_nothing_is_paid_twice(
         ("failed", ENDED, 1): 1,
     }
     assert len(texts) == 3, "a call that was finished is asked again"
-    assert all(one.cost_paid == one.cost_uncached for one in attempts), "what it paid before is its own"
+    assert sorted(one.cost_paid for one in attempts) == sorted(billed) == [7, 14], "what it paid before is its own"
+    assert all(one.cost_paid == one.cost_uncached for one in attempts)
     assert all(any("made again, alone" in str(event) for event in one.events) for one in attempts)
 
 

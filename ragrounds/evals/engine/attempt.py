@@ -179,7 +179,7 @@ class AttemptRunner:
                     context = await self._context(planned, item)
                     # Recorded calls are served and counted again. Requests without an answer are in no journal, but a
                     # provider may bill them.
-                    context.unanswered, context.billable = lost.unanswered, lost.billable
+                    context.unanswered, context.billable = lost.unanswered, lost.unrecorded_cost
                     context.note("again", f"{ended} with several attempts in hand; this one was made again, alone")
                     attempt = await make_attempt(self._system_answers(run, system))
         finished = _scored(attempt, planned, item, self._scorers, context.billable)

@@ -121,6 +121,10 @@ class AttemptLog:
     """Number of requests to models that were sent and got no readable answer."""
     billable: float | None = 0.0
     """Dollars that a budget counts: those paid, and the price of the request for calls whose own price is not known."""
+    unrecorded_cost: float | None = 0.0
+    """Part of `billable` for requests without a response in the journal. If the attempt is repeated, they are not
+    counted again.
+    """
     missed: int = 0
     """Number of calls that were seen and are in no journal."""
     masked: int = 0
@@ -291,23 +295,31 @@ class AttemptLog:
             self.calls[kind] += 1
             self.events.append(Called(step=started.step, call=call))
             n_unanswered = call.spent.unanswered
-            cost_of_request = request_price() if n_unanswered or (price is None and not cached and not error) else 0.0
+            is_unpriced = price is None and not cached and call.is_counted
+            cost_of_request = request_price() if n_unanswered or is_unpriced else 0.0
             self.unanswered += n_unanswered
-            self.billable = known_sum([self.billable, *[cost_of_request] * n_unanswered])
+            self._bill([cost_of_request] * n_unanswered, recorded=False)
             if call.is_counted:
-                self.add_cost(
-                    Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, cost_of_request
-                )
+                tokens = Usage() if kind == "search" or role in TOKENS_APART else usage
+                self.add_cost(tokens, price, cached, cost_of_request, bool(key) and not error)
 
-    def add_cost(self, usage: Usage | None, price: float | None, cached: bool, asked: float | None = None) -> None:
+    def add_cost(
+        self, usage: Usage | None, price: float | None, cached: bool, asked: float | None = None, recorded: bool = False
+    ) -> None:
         """Add tokens and dollars to the sums; a `cached` call was not paid for.
 
-        `asked` is the request's price, which a budget counts if the call's price is not known.
+        `asked` is the request's price, which a budget counts if the call's price is not known. `recorded`: the journal
+        has the response.
         """
         added = Spent(usage=usage, cost_paid=0.0 if cached else price, cost_uncached=price)
         self.spent = total_spent((self.spent, added))
         if not cached:
-            self.billable = known_sum([self.billable, asked if price is None else price])
+            self._bill([asked if price is None else price], recorded)
+
+    def _bill(self, dollars: list[float | None], recorded: bool) -> None:
+        self.billable = known_sum([self.billable, *dollars])
+        if not recorded:
+            self.unrecorded_cost = known_sum([self.unrecorded_cost, *dollars])
 
     def _step(self) -> tuple[int, str]:
         """Return the number and the node of the step that is running; -1 outside of nodes."""

@@ -225,9 +225,8 @@ class AttemptContext(AttemptLog):
             """
             response = await model.complete(request, faults)
             if response.finish == "none":
-                self.add_cost(
-                    response.usage, _price_of(model, believed(response, request), prices), False, request_price()
-                )
+                price = _price_of(model, believed(response, request), prices)
+                self.add_cost(response.usage, price, False, request_price())
                 raise CallFailed("no_choices", "the provider's response has no choices")
             return response
 
