@@ -74,7 +74,8 @@ _TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
 _FENCES = re.compile(r"^[ \t]{0,9}```\w{0,20}[ \t]{0,9}$", re.MULTILINE)
 _SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
 _LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
-_SPACES = re.compile(r"[^\S\n]{1,99}")
+_SPACES = re.compile(r"[^\S\n]{2,99}|[^\S\n ]")
+"""Blanks that are not one space already: each match costs memory, and a long text has a million single spaces."""
 
 
 class Omission(NamedTuple):
@@ -119,8 +120,8 @@ def read_reply(text: str, question: str = "") -> ReadReply:
     if turn and not blank(_ENDS.sub("", text[stop:])):
         omissions.append(Omission("later turn", text[stop:]))
     for match in _FURTHER_QUESTION.finditer(text, start, stop):
-        first_words = words(question)[:_REPEATED]
-        repeats = bool(first_words) and words(match[1])[:_REPEATED] == first_words
+        first_words = words(question, _REPEATED)
+        repeats = bool(first_words) and words(match[1], _REPEATED) == first_words
         if not repeats and not blank(text[start : match.start()]):
             omissions.append(Omission("further question", text[match.start() : stop]))
             stop = match.start()

@@ -7,6 +7,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Literal
 
 
@@ -143,9 +144,14 @@ UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 
 
-def words(text: str) -> list[str]:
-    """Return a text's words without case and punctuation. Chinese and Japanese characters are separate words."""
-    return _WORD.findall(text.casefold())
+def words(text: str, most: int | None = None) -> list[str]:
+    """Return a text's words without case and punctuation, or its first ones, at `most` that many. Chinese and Japanese
+    characters are separate words.
+    """
+    folded = text.casefold()
+    if most is None:  # twice as fast
+        return _WORD.findall(folded)
+    return [word[0] for word in islice(_WORD.finditer(folded), most)]
 
 
 def _drop_excess_marks(match: re.Match[str]) -> str:

@@ -1,5 +1,7 @@
 """Long answers: facts and ROUGE-L at their edges."""
 
+import tracemalloc
+
 import pytest
 
 from ragrounds.base.text import words
@@ -87,3 +89,15 @@ def test_a_score_by_wording():
     assert brief("a b", " ") == ("rouge-l", None, "answered", "the question has no reference answer")
     assert brief("a b", "b", "not_run") == ("rouge-l", None, "empty", "not run")
     assert brief("", "b", "failed") == ("rouge-l", 0.0, "empty", "empty reply")
+
+
+@pytest.mark.parametrize("scorer", [FACTS, ROUGE_L])
+def test_a_long_answer_is_scored_in_a_small_multiple_of_its_size(scorer):
+    text, asked = "The answer word is " * 10_000, gold("a reference", facts=(("not in it",), ("nor 5 mg",)))
+    scorer.score(attempt("5 mg"), LONG, asked)  # what is compiled once
+    tracemalloc.start()
+    try:
+        assert scorer.score(attempt(text), LONG, asked).value == 0.0
+        assert tracemalloc.get_traced_memory()[1] < 9 * len(text), "a list of all words is 14 times its size"
+    finally:
+        tracemalloc.stop()

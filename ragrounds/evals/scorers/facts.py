@@ -21,6 +21,8 @@ from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_te
 from ragrounds.evals.scorers.base import ScorerRecord
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
+_SPACES = re.compile(r"\s{2,}|[^\S ]")
+"""Blanks that are not one space already."""
 
 
 class FactScorer(ScorerRecord, frozen=True, kw_only=True):
@@ -87,16 +89,18 @@ class AnswerText:
                 continue
             marked_wording = mark_quantities(wording, decimal_mark(wording) or mark or self._mark)
             if OPEN in marked_wording:
-                match = re.search(_with_boundaries(_folded(marked_wording), quantity_pattern), self._marked)
+                text, pattern = self._marked, _with_boundaries(_folded(marked_wording), quantity_pattern)
+            elif (folded := _folded(wording)) in self._folded:  # far quicker than a search for the pattern
+                text, pattern = self._folded, _with_boundaries(folded, re.escape)
             else:
-                match = re.search(_with_boundaries(_folded(wording), re.escape), self._folded)
-            if match:
+                continue
+            if re.search(pattern, text):
                 return True
         return False
 
 
 def _folded(text: str) -> str:
-    return " ".join(_HYPHENS.sub(" ", plain_text(text)).casefold().split())
+    return _SPACES.sub(" ", _HYPHENS.sub(" ", plain_text(text)).casefold()).strip()
 
 
 def _with_boundaries(wording: str, pattern: Callable[[str], str]) -> str:

@@ -39,7 +39,7 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
 
 def rouge_l(answer: str, reference: str) -> float:
     """Return ROUGE-L F1 of two texts, 0.0 if either has no words."""
-    answer_words, reference_words = words(answer)[:_LONGEST], words(reference)[:_LONGEST]
+    answer_words, reference_words = words(answer, _LONGEST), words(reference, _LONGEST)
     common = _longest_common(answer_words, reference_words)
     return 2 * common / (len(answer_words) + len(reference_words)) if common else 0.0
 
