@@ -8,8 +8,9 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Score, Usage
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.figures import paired
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.scorers import all_scorers
+from ragrounds.evals.scorers import all_scorers, described
 from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
 from tests.compare.making import add_run, questions
@@ -34,6 +35,15 @@ def test_two_runs_by_hand(store):
     assert [row.cost_uncached for row in found.rows] == [pytest.approx(0.2), pytest.approx(0.5)]
     assert found.rows[0].usage == Usage(sum(100 * (i + 1) for i in range(10)), 100)
     assert found.rows[0].seconds == 0.5
+
+
+def test_epochs_of_a_question_are_tested_together():
+    asked = questions(6)
+    half, right = ({question.id: value for question in asked} for value in (0.5, 1.0))
+    tests = paired(asked, half, right, 0, described("robust"), epochs=2)
+    assert tests.p_mcnemar == pytest.approx(2 / 2**6)  # twelve attempts, six questions
+    assert tests.leaves_out_0
+    assert (tests.first_only, tests.second_only, tests.mde) == (None, None, None)
 
 
 def test_datasets_are_averaged_without_weights(store):

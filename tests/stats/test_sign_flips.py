@@ -23,18 +23,22 @@ def all_flips(first, second, strata, clusters):
     return sum(one >= abs(sum(moves)) - 1e-9 for one in found) / len(found)
 
 
-def drawn(seed, most):
+def drawn(seed, most, epochs=1):
     draw = random.Random(seed)
     n, count, differ = draw.randint(1, most), draw.randint(1, 4), draw.choice((0.2, 0.5, 1.0))
     first = [draw.random() < 0.4 for _ in range(n)]
     second = [not one if draw.random() < differ else one for one in first]
+    if epochs > 1:
+        first = [draw.randint(0, epochs) / epochs for _ in range(n)]
+        second = [draw.randint(0, epochs) / epochs if draw.random() < differ else one for one in first]
     strata = [str(draw.randrange(count)) for _ in range(n)]
     return first, second, strata, [draw.choice(("", "", "twin", "other")) for _ in range(n)]
 
 
-def test_p_is_the_share_of_all_changes_of_signs():
-    samples = [drawn(seed, 14) for seed in range(40)]
-    assert [sign_flip_test(*sample).p for sample in samples] == pytest.approx(
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_p_is_the_share_of_all_changes_of_signs(epochs):
+    samples = [drawn(seed, 14, epochs) for seed in range(40)]
+    assert [sign_flip_test(*sample, epochs).p for sample in samples] == pytest.approx(
         [all_flips(*sample) for sample in samples], abs=1e-9
     )
 
@@ -55,16 +59,16 @@ def test_uneven_datasets_are_worth_fewer_questions():
     assert found.worth == round(0.5 / (5 * 0.05**2 + 500 * 0.0005**2)) == 40
 
 
-@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_an_interval_leaves_0_out_where_the_test_finds_a_difference_and_nowhere_else(level):
+@pytest.mark.parametrize(("level", "epochs"), [(0.9, 1), (0.95, 1), (0.99, 1), (0.95, 3)])
+def test_an_interval_leaves_0_out_where_the_test_finds_a_difference_and_nowhere_else(level, epochs):
     for seed in range(150):
-        first, second, strata, clusters = drawn(seed, 60)
+        first, second, strata, clusters = drawn(seed, 60, epochs)
 
         def at(level, answers=(first, second), groups=(strata, clusters)):
-            return paired_difference(*([*map(float, each)] for each in answers), *groups, level=level)
+            return paired_difference(*([*map(float, each)] for each in answers), *groups, attempts=epochs, level=level)
 
-        made, agreed = difference_and_test((first, second), strata, clusters, at, level)
+        made, agreed = difference_and_test((first, second), strata, clusters, at, level, attempts=epochs)
         assert (made.low > 0 or made.high < 0) == (agreed.p < 1 - level), f"seed {seed}"
         assert made.low <= at(level).low, f"seed {seed}"
         assert made.high >= at(level).high, f"seed {seed}"
-        assert agreed.p >= sign_flip_test(first, second, strata, clusters).p, f"seed {seed}"
+        assert agreed.p >= sign_flip_test(first, second, strata, clusters, epochs).p, f"seed {seed}"

@@ -306,7 +306,7 @@ def estimate_sum(
         )
 
     if {term.measure for term in condition.terms} <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
-        return difference_and_test(columns, strata, clusters, mean, level, condition.constant)[0]
+        return difference_and_test(columns, strata, clusters, mean, level, condition.constant, attempts)[0]
     return mean(level)
 
 

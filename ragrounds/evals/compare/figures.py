@@ -87,14 +87,16 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     high: float | None = None
     n: int
     first_only: int | None = None
-    """Questions that only the first run has right; ``None`` if scores are not right-or-wrong."""
+    """Questions that only the first run has right; ``None`` if some are right in a part of their epochs, or scores are
+    not right-or-wrong."""
     second_only: int | None = None
     p_mcnemar: float | None = None
-    """P value of an exact test of this difference, the mean over datasets, with duplicates as one. For one dataset
-    without duplicates it is McNemar's test. It is below 5 % if and only if the interval excludes 0."""
+    """P value of an exact test of this difference, the mean over datasets, with duplicates and epochs as one. For one
+    dataset and one epoch, without duplicates, it is McNemar's test. It is below 5 % if and only if the interval excludes
+    0."""
     mde: float | None = None
     """Smallest true difference that this test detects with 80 % power at 5 %; ``None`` next to it if too few questions
-    are answered differently."""
+    are answered differently. It is not computed where `first_only` is ``None``."""
     p_always: float | None = None
     """P value that is valid at any number of questions, for runs that stopped early by their own results. It replaces
     `p_mcnemar` and `mde`, which assume a number of questions fixed beforehand."""
@@ -261,8 +263,8 @@ def paired(
             first_scores, second_scores, strata, clusters, attempts=attempts, bounded=bounded, level=level, seed=seed
         )
 
-    estimate, test = difference_and_test((first_scores, second_scores), strata, clusters, difference)
-    binary = test is not None
+    estimate, test = difference_and_test((first_scores, second_scores), strata, clusters, difference, attempts=attempts)
+    binary = {*first_scores, *second_scores} <= {0.0, 1.0}
     return PairedFigure(
         difference=estimate.value,
         low=estimate.low,
@@ -279,7 +281,7 @@ def paired(
         if binary
         else None,
         p_mcnemar=test.p if test else None,
-        mde=minimum_detectable_effect(test.worth, test.differing) if test and test.differing else None,
+        mde=minimum_detectable_effect(test.worth, test.differing) if binary and test and test.differing else None,
     )
 
 

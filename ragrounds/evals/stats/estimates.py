@@ -90,7 +90,7 @@ def combined_mean(
     value = constant + float(stratum_weights @ (np.bincount(stratum, numbers, count) / sizes))
     if not resamples:
         return Estimate(value=value, n=len(numbers), low=None, high=None, level=level, method="too few")
-    if bounded and _right_or_wrong(table, attempts):
+    if bounded and right_or_wrong(table, attempts):
         outcomes, lowest, highest, scale = _outcomes(table, scaled)
         squares = _squares(outcomes, lowest, highest, attempts)
         tallies = _tallies(outcomes * attempts, np.full(len(outcomes), float(attempts)), squares, stratum, cluster)
@@ -302,7 +302,7 @@ def _group_indices(strata: Sequence[str], clusters: Sequence[str] | None) -> tup
     return np.array(stratum, dtype=np.intp), np.array(cluster, dtype=np.intp)
 
 
-def _right_or_wrong(table: Floats, attempts: int) -> bool:
+def right_or_wrong(table: Floats, attempts: int) -> bool:
     """Return True if every value is a mean of this number of right-or-wrong outcomes."""
     counts = table * attempts
     is_whole = np.abs(counts - np.round(counts)) < _CLOSE * attempts

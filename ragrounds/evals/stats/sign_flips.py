@@ -2,8 +2,8 @@
 
 If neither agent is better, each question's difference could equally have the other sign. The p value is the share of
 all sign changes for which the figure is at least as far from 0 as observed, where duplicates change signs together (a
-permutation test of matched pairs: Fisher 1935, Section 21). For one dataset without duplicates this is McNemar's exact
-test.
+permutation test of matched pairs: Fisher 1935, Section 21). So do the epochs of a question. For one dataset and one
+epoch, without duplicates, this is McNemar's exact test.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from ragrounds.evals.stats.estimates import right_or_wrong
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.stats.paired import binomial_p
 
@@ -29,7 +30,7 @@ _MARGIN = 1e-9
 
 
 class SignFlipTest(Struct, frozen=True, kw_only=True):
-    """Result of a test of right or wrong answers to the same questions."""
+    """Result of a test of right or wrong answers, or of their means over epochs, to the same questions."""
 
     p: float
     """Exact two-sided p value."""
@@ -41,15 +42,20 @@ class SignFlipTest(Struct, frozen=True, kw_only=True):
 
 
 def sign_flip_test(
-    first: Sequence[float], second: Sequence[float], strata: Sequence[str], clusters: Sequence[str]
+    first: Sequence[float],
+    second: Sequence[float],
+    strata: Sequence[str],
+    clusters: Sequence[str],
+    attempts: int = 1,
 ) -> SignFlipTest:
     """Test whether the mean over strata of `second` minus `first` could be 0.
 
     Args:
-        first, second: 1 if right, 0 if wrong, one entry for each question.
+        first, second: share of a question's attempts that are right, one entry for each question.
         strata: dataset of each question.
         clusters: cluster name of each question. Questions of one stratum with the same name change signs together; a
             question with an empty name is its own cluster.
+        attempts: number of epochs of each question; they change signs together.
     """
     sizes = Counter(strata)
     difference_sums: defaultdict[tuple[str, str | int], int] = defaultdict(int)
@@ -58,9 +64,9 @@ def sign_flip_test(
         zip(first, second, strata, clusters, strict=True)
     ):
         if first_value != second_value:
-            difference_sums[stratum, cluster or index] += 1 if second_value else -1
+            difference_sums[stratum, cluster or index] += round((second_value - first_value) * attempts)
             counts[stratum] += 1
-    shares = {stratum: 1 / (size * len(sizes)) for stratum, size in sizes.items()}
+    shares = {stratum: 1 / (size * attempts * len(sizes)) for stratum, size in sizes.items()}
     cluster_steps = [(stratum, step) for (stratum, _), step in difference_sums.items() if step]
     spread = sum((shares[stratum] * step) ** 2 for stratum, step in cluster_steps)
     if len(sizes) == 1 and all(abs(step) == 1 for _, step in cluster_steps):
@@ -79,22 +85,24 @@ def difference_and_test(
     at_level: Callable[[float], Estimate],
     level: float = 0.95,
     null: float = 0.0,
+    attempts: int = 1,
 ) -> tuple[Estimate, SignFlipTest | None]:
     """Return a difference of two agents with an interval and a test that agree.
 
     If the test finds no difference, the interval contains the null; if the interval contains it, p is as large.
 
     Args:
-        sides: scores of both agents; they are tested if all are right or wrong.
+        sides: scores of both agents; they are tested if all are shares of attempts that are right.
         strata, clusters: see :func:`sign_flip_test`.
         at_level: function that returns the estimate at a level.
         level: level of the interval.
         null: estimate if there is no difference.
+        attempts: number of epochs that each score is a mean over.
     """
     estimate, (first, second) = at_level(level), sides
-    if estimate.low is None or estimate.high is None or not {*first, *second} <= {0.0, 1.0}:
+    if estimate.low is None or estimate.high is None or not right_or_wrong(np.array(sides), attempts):
         return estimate, None
-    test = sign_flip_test(first, second, strata, clusters)
+    test = sign_flip_test(first, second, strata, clusters, attempts)
     if test.p >= 1 - level:
         return replace(estimate, low=min(estimate.low, null - _MARGIN), high=max(estimate.high, null + _MARGIN)), test
     if _excludes(estimate, null):

@@ -81,8 +81,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     p: float | None = None
     """P value of the difference, adjusted by Holm's procedure for all changes of all runs.
 
-    ``None`` for an identity, or if scores are not right-or-wrong (several epochs): then only the interval shows whether
-    there is an effect.
+    ``None`` for an identity.
     """
     lost: Figure | None
     """Share of attempts that were right and are wrong after the change."""

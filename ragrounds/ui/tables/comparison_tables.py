@@ -188,7 +188,7 @@ def pair_table(table: ScorerTable, names: Mapping[str, str]) -> TextTable:
 
 def _is_undetectable(tests: PairedFigure) -> bool:
     """Return True if a test was made that could not show any difference, however the differing questions had gone."""
-    return tests.mde is None and tests.p_mcnemar is not None
+    return tests.mde is None and tests.p_mcnemar is not None and tests.first_only is not None
 
 
 def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str]) -> TextTable:

@@ -236,6 +236,9 @@ def test_other_queries_and_models(parents: Parents) -> None:
     found = rr.counterfactual(run.ids, changes=[query, 'model[model="openai:other"]'], samples=1, **where)
     effects = {(effect.agent, effect.change): effect for effect in found.result.record.effects}
     assert effects[ONE, query].difference.difference < -0.5
+    # Six of eight questions become wrong: 2 / 2**6, times four changes by Holm.
+    assert effects[ONE, query].p == pytest.approx(4 * 2 / 2**6)
+    assert {row[2] for row in found.result.table.rows} == {"", "-", "0.1250", "1.0000"}
     assert effects["direct", query].touched.value == 0.0
     assert Counter(body["model"] for body in parents.server.bodies)["other"] == 8 * 2 * 2
 

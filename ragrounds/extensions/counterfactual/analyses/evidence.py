@@ -17,6 +17,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.counterfactual.changes import IDENTITY
 from ragrounds.extensions.counterfactual.effects import Effect, effects
+from ragrounds.ui.text import p_value
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ def _table(evidence: Evidence, options: AnalysisOptions) -> AnalysisTable:
     rows: list[tuple[str, ...]] = []
     run_ids = dict.fromkeys(effect.run for effect in evidence.effects)
     for run in run_ids:
-        rows += [(run, "", "", "", "")] if len(run_ids) > 1 else []
+        rows += [(run, *[""] * 5)] if len(run_ids) > 1 else []
         for effect in (effect for effect in evidence.effects if effect.run == run):
             needed = _format_interval(effect.necessary) or _format_interval(effect.sufficient)
             answer_change = _percent(effect.changed) + ("" if effect.is_identity else f" / {_percent(effect.noise)}")
@@ -80,6 +81,7 @@ def _table(evidence: Evidence, options: AnalysisOptions) -> AnalysisTable:
                 (
                     _change_label(effect, evidence),
                     _format_interval(effect.difference, "+"),
+                    p_value(effect.p),
                     needed,
                     answer_change,
                     effect.verdict,
@@ -87,9 +89,9 @@ def _table(evidence: Evidence, options: AnalysisOptions) -> AnalysisTable:
             )
             parts = {"- known": effect.known, "- not known": effect.unknown}
             rows += [
-                (name, points, "", "", "") for name, part in parts.items() if (points := _format_interval(part, "+"))
+                (name, points, *[""] * 4) for name, part in parts.items() if (points := _format_interval(part, "+"))
             ]
-    columns = ("change", "points", "needed/enough", "others/noise", "verdict")
+    columns = ("change", "points", "Holm p", "needed/enough", "others/noise", "verdict")
     return AnalysisTable(title=conclusion(evidence), columns=columns, rows=tuple(rows), note=_note(evidence))
 
 
@@ -116,11 +118,11 @@ def conclusion(evidence: Evidence) -> str:
 
 def _note(evidence: Evidence) -> str:
     parts = [
-        "Points: after minus before, paired by question, with the 95 % interval; an effect is significant after Holm's "
-        "correction for all changes shown. Needed (drop, none): of the right answers that lose passages, percent that "
-        "are wrong without them; enough (keep): of those that have the passages which alone are kept, percent that "
-        "stay right. Others: percent of the attempts with another answer; noise: the same where the model is asked "
-        "again and nothing is changed."
+        "Points: after minus before, paired by question, with the 95 % interval; an effect is significant by the exact "
+        "test, after Holm's correction for all changes shown. Needed (drop, none): of the right answers that lose "
+        "passages, percent that are wrong without them; enough (keep): of those that have the passages which alone are "
+        "kept, percent that stay right. Others: percent of the attempts with another answer; noise: the same where the "
+        "model is asked again and nothing is changed."
     ]
     if any(effect.difference.p_always is not None for effect in evidence.effects):
         parts.append(
