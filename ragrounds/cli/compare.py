@@ -71,7 +71,11 @@ def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str
         tables = comparison_tables(comparison, scorers)
         if paper := form == "--latex" and not full:
             names, tables_shown = agent_names(comparison), [table for table, _ in comparison.shown_tables(scorers)]
-            groups = (group_table(table, grouped, names) for table in tables_shown for grouped in table.groups)
+            groups = (
+                group_table(table, grouped, names, with_costs=False)
+                for table in tables_shown
+                for grouped in table.groups
+            )
             tables = [paper_table(comparison, scorers, names), *groups]
         tables = [claim_table(compared.claims), *tables] if compared.claims else tables
         write = partial(latex, narrow=paper) if form == "--latex" else markdown

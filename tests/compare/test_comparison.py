@@ -13,6 +13,7 @@ from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.scorers import all_scorers, described
 from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
+from ragrounds.ui.tables.comparison_tables import group_table
 from tests.compare.making import add_run, questions
 
 
@@ -272,6 +273,15 @@ class TestGroups:
         assert table.groups[0].pairs[0].tests.difference == pytest.approx(2 / 3)
         named = compare(store, [first, second], group_by=["group"]).tables[0].groups[0]  # as a question's line has it
         assert [group.name for group in named.groups] == ["heart", "lung", "(none)"]
+
+    def test_a_group_costs_what_its_own_questions_cost(self, store):
+        asked = questions(2, "x/a", group="heart") + questions(2, "x/b", group="lung")
+        run = add_run(store, "one", asked, [1, 0, 1, 1], cost_uncached=[0.01, 0.03, 0.5, None])
+        table = compare(store, [run], group_by=["subject"]).tables[0]
+        shown = group_table(table, table.groups[0], {run.id: "one"})
+        assert [column.name for column in shown.columns][3:] == ["$/100 one", "tokens one"]
+        # A price that is not known is in no mean of the others: the group's cost is unknown.
+        assert [row[3:] for row in shown.rows] == [("$2.00", "160"), ("unknown", "360")]
 
     def test_by_metadata_and_what_is_unknown(self, store):
         asked = questions(2, metadata={"year": "2020"})

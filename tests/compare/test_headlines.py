@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from ragrounds.base.records import Question, Score
 from ragrounds.evals.claims.assertions import check_claims
-from ragrounds.evals.compare.comparison import QuestionCost, compare
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.figures import QuestionCost
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.ui.agent_names import agent_names

@@ -24,6 +24,7 @@ from ragrounds.evals.compare.figures import (
     Figure,
     GroupTable,
     Pair,
+    QuestionCost,
     RunPair,
     chosen_pairs,
     design,
@@ -121,18 +122,6 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
     def left_out(self) -> bool:
         """True if missing attempts are in no mean: an import holds only the answers that were given."""
         return self.origin == "imported"
-
-
-class QuestionCost(Struct, frozen=True, kw_only=True):
-    """Mean cost of a question, over those of one scorer that were asked; ``None`` if it is unknown for any of them.
-
-    It is averaged as scores are: over the questions of a dataset, then over datasets.
-    """
-
-    dollars: float | None = None
-    """US dollars at full price."""
-    tokens: float | None = None
-    seconds: float | None = None
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -470,6 +459,7 @@ class _Tables:
     ) -> ScorerTable:
         """Return the table of one scorer without its frontier."""
         unsettled = {run: run_scores.unsettled for run, run_scores in scored.items()}
+        runs_by_id = {run.id: run for run in self.runs}
         return ScorerTable(
             scorer=name,
             unit=scorer.unit,
@@ -484,6 +474,7 @@ class _Tables:
                     questions,
                     values,
                     unsettled,
+                    lambda run, asked: question_cost(runs_by_id[run], self.basis.summaries[run], asked),
                     self.seed,
                     scorer,
                     self.basis.epochs,

@@ -77,6 +77,18 @@ class Figure(Struct, frozen=True, kw_only=True):
         return self.best is not None and self.value is not None and self.best > self.value + 1e-9
 
 
+class QuestionCost(Struct, frozen=True, kw_only=True):
+    """Mean cost of a question, over those of one scorer that were asked; ``None`` if it is unknown for any of them.
+
+    It is averaged as scores are: over the questions of a dataset, then over datasets.
+    """
+
+    dollars: float | None = None
+    """US dollars at full price."""
+    tokens: float | None = None
+    seconds: float | None = None
+
+
 class PairedFigure(Struct, frozen=True, kw_only=True):
     """Difference of two runs on the same questions: `second` minus `first`."""
 
@@ -92,8 +104,8 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     second_only: int | None = None
     p_mcnemar: float | None = None
     """P value of an exact test of this difference, the mean over datasets, with duplicates and epochs as one. For one
-    dataset and one epoch, without duplicates, it is McNemar's test. It is below 5 % if and only if the interval excludes
-    0."""
+    dataset and one epoch, without duplicates, it is McNemar's test. It is below 5 % if and only if the interval
+    excludes 0."""
     mde: float | None = None
     """Smallest true difference that this test detects with 80 % power at 5 %; ``None`` next to it if too few questions
     are answered differently. It is not computed where `first_only` is ``None``."""
@@ -426,6 +438,8 @@ class QuestionGroup(Struct, frozen=True, kw_only=True):
     questions: int
     figures: dict[str, Figure]
     """Run id → figure."""
+    costs: dict[str, QuestionCost] = {}
+    """Run id → cost of a question of the group."""
     pairs: tuple[RunPair, ...]
 
 
@@ -469,6 +483,7 @@ def group_table(
     questions: Sequence[Question],
     values: Mapping[str, Values],
     unsettled: Mapping[str, Mapping[str, float]],
+    costs: Callable[[str, Sequence[Question]], QuestionCost],
     seed: int,
     scorer: ScorerRecord | None = None,
     epochs: int = 1,
@@ -482,6 +497,7 @@ def group_table(
         questions: questions that the scorer applies to.
         values: run id → question id → score.
         unsettled: run id → question id → share of attempts whose result is open.
+        costs: function of a run id and questions that returns what one of them costs.
         seed: of the bootstrap.
         scorer, epochs: see :func:`figure`.
         stopped: predicate of two run ids, true if one of them stopped early by its own results. Their differences get
@@ -505,6 +521,7 @@ def group_table(
             name=name,
             questions=len(group_questions),
             figures={run: figure(group_questions, values[run], unsettled[run], seed, scorer, epochs) for run in values},
+            costs={run: costs(run, group_questions) for run in values},
             pairs=tuple(
                 RunPair(first=first, second=second, tests=test, p_holm=corrected.get((name, first, second)))
                 for (group, first, second), test in tests.items()

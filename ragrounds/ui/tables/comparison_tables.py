@@ -22,7 +22,7 @@ from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables.comparison_columns import TOTALS
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import print_one_screen
+from ragrounds.ui.tables.one_screen import price_columns, print_one_screen
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale, p_value, percent, safe
 
@@ -191,8 +191,11 @@ def _is_undetectable(tests: PairedFigure) -> bool:
     return tests.mde is None and tests.p_mcnemar is not None and tests.first_only is not None
 
 
-def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str]) -> TextTable:
-    """Return the figures of each group of questions; with two runs also their difference."""
+def group_table(
+    table: ScorerTable, grouped: GroupTable, names: Mapping[str, str], *, with_costs: bool = True
+) -> TextTable:
+    """Return the figures of each group of questions and what its questions cost; with two runs also their
+    difference."""
     runs = [line.run for line in table.lines]
 
     def figures(run: str) -> Column:
@@ -209,8 +212,15 @@ def group_table(table: ScorerTable, grouped: GroupTable, names: Mapping[str, str
             Column("95 %", lambda group: difference_interval(group.pairs[0].tests, table.unit)),
             Column("Holm p", lambda group: p_value(group.pairs[0].p_holm)),
         ]
+    costs = [
+        column
+        for run in runs
+        for column in price_columns(lambda group, run=run: group.costs[run], names[run])
+        if with_costs and (len(grouped.groups) == 1 or len({column.cell(group) for group in grouped.groups}) > 1)
+    ]
     title = f"{table.scorer} by {safe(grouped.by)}, {table.unit}"
-    return table_of("group", grouped.groups, columns, scorer=table.scorer, title=title)
+    about = "costs of each group's own questions" if costs else ""
+    return table_of("group", grouped.groups, [*columns, *costs], scorer=table.scorer, title=title, about=about)
 
 
 def figure_words(figure: Figure, unit: str = "percent") -> str:

@@ -5,17 +5,18 @@ Every test and table is behind ``--full``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES
-from ragrounds.evals.compare.comparison import Comparison, QuestionCost, RunTotals, ScorerTable, kinds_of
-from ragrounds.evals.compare.figures import PairedFigure
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.figures import PairedFigure, QuestionCost
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
@@ -295,16 +296,31 @@ def cost_columns(costs: Mapping[str, QuestionCost]) -> tuple[Column, ...]:
         costs: run id → cost of a question, by :func:`run_costs`.
     """
 
-    def price(row: RunTotals) -> float | None:
-        """Return dollars per 100 questions."""
-        per_question = costs[row.run].dollars
+    def of_run(row: RunTotals) -> QuestionCost:
+        return costs[row.run]
+
+    return (
+        *price_columns(of_run),
+        Column("time", lambda row: of_run(row).seconds, duration, spare=9),
+        *(column for column in LISTED if column.unit not in ("US dollars", "seconds")),
+    )
+
+
+def price_columns(cost: Callable[[Any], QuestionCost], name: str = "") -> tuple[Column, Column]:
+    """Return the columns of dollars per 100 questions and of tokens per question.
+
+    Args:
+        cost: function that returns the cost of a question from a row.
+        name: run that is named in the headings; if empty, the rows are runs.
+    """
+
+    def price(row: Any) -> float | None:
+        per_question = cost(row).dollars
         return None if per_question is None else _PRICED_QUESTIONS * per_question
 
     return (
-        Column(f"$/{_PRICED_QUESTIONS}", price, dollars),
-        Column("tokens", lambda row: costs[row.run].tokens, tokens, spare=1),
-        Column("time", lambda row: costs[row.run].seconds, duration, spare=9),
-        *(column for column in LISTED if column.unit not in ("US dollars", "seconds")),
+        Column(f"$/{_PRICED_QUESTIONS} {name}".rstrip(), price, dollars, spare=1 if name else 0),
+        Column(f"tokens {name}".rstrip(), lambda row: cost(row).tokens, tokens, spare=1),
     )
 
 

@@ -20,7 +20,8 @@ from textual.widgets import Static
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OUTCOMES, Run
-from ragrounds.evals.compare.comparison import Comparison, QuestionCost, RunFigures, ScorerTable, compare
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable, compare
+from ragrounds.evals.compare.figures import QuestionCost
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
