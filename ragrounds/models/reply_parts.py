@@ -112,12 +112,19 @@ def request_usage(request: Request) -> Usage:
     return Usage(input=characters_of(request) // 4)
 
 
+CHOICE_IGNORED = "the request required a tool call (tool_choice), and the reply has none"
+"""Note of a reply."""
+
+
 def believed(reply: R, request: Request) -> R:
-    """Return the reply without its usage if that is impossible.
+    """Return the reply without its usage if that is impossible, and with a note if it ignores `tool_choice`.
 
     Impossible usages come from earlier versions' records, from users' models, or contradict the texts. A token has at
     least one byte and fewer than 400 characters. Output beyond the texts is reasoning that the provider counts.
     """
+    # A reply that was cut off or refused may have no call for that reason.
+    if request.tool_choice not in (None, "auto", "none") and not reply.calls and reply.finish == "stop":
+        reply = noted(reply, [CHOICE_IGNORED])
     usage = reply.usage
     if usage is None:
         return reply

@@ -36,6 +36,7 @@ from ragrounds.evals.compare.figures import (
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
+from ragrounds.evals.compare.strategy_steps import StrategyStep, strategy_steps
 from ragrounds.evals.judges.gate import withheld_notes
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import missing_notes, stale_scores
@@ -117,6 +118,8 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
     """Calls of the judges of the answers; not included in any other field."""
     cost_judging: float | None = 0.0
     """Dollars actually paid for judging; ``None`` if some cost is unknown."""
+    steps: tuple[StrategyStep, ...] = ()
+    """Steps of its strategy, with the number of attempts in which each happened."""
 
     @property
     def left_out(self) -> bool:
@@ -319,6 +322,7 @@ def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name:
         no_model=no_model(run),
         judging_calls=judging.model_calls,
         cost_judging=judging.cost_paid,
+        steps=strategy_steps(run, basis.summaries[run.id]),
     )
 
 

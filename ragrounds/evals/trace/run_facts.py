@@ -22,6 +22,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
+from ragrounds.models.reply_parts import CHOICE_IGNORED
 from ragrounds.tools.search_notes import LIVE
 
 ReplyModels = Mapping[str, Mapping[str, int]]
@@ -178,6 +179,7 @@ MIXED = "question_of_another"
 MASKED = "masked"
 """Note of an attempt in whose texts keys were replaced."""
 _NOTED = {
+    CHOICE_IGNORED: "the server ignored tool_choice: a request required a tool call, and the reply has none.",
     LEARNED_FROM: "the router was learned from the question, so its score is too high: measure it on other questions.",
     MASKED: "texts of the system held keys, which were replaced by [key]: a system that shows its keys may send them, "
     "too.",
@@ -189,14 +191,16 @@ _NOTED = {
 
 def noted_words(store: Store, run: Run) -> Iterator[str]:
     """Yield messages about notes of a user's system, as far as its first attempts show: that its queries contain
-    options of the question (a system that takes the run's context searches without them), or that attempts share state.
+    options of the question (a system that takes the run's context searches without them), that attempts share state, or
+    that a server ignored `tool_choice`.
     A router's notes show that it was learned from these questions.
     """
     is_noted = _is_users_system(run) or run.identity.get("graph") == "router"
     events_by_attempt = [attempt.events for attempt in _some_attempts(store, run)] if is_noted else []
     for kind, message in _NOTED.items():
         if count := sum(
-            any(isinstance(event, Noted) and event.what == kind for event in events) for events in events_by_attempt
+            any(isinstance(event, Noted) and kind in (event.what, event.text) for event in events)
+            for events in events_by_attempt
         ):
             yield f"{run.id}: in {count:,} of the {len(events_by_attempt):,} attempts checked, {message}"
 

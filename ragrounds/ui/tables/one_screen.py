@@ -6,6 +6,7 @@ Every test and table is behind ``--full``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
@@ -91,6 +92,7 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
         line
         for line in (
             first,
+            *_missing_step_sentences(comparison, names),
             *(_trade_off_sentences(tables[:1], names) if is_judged else ()),
             *other_verdicts,
             *_no_model_sentences(comparison, names),
@@ -172,6 +174,8 @@ def summary_table(
         scorer = first.scorer
         columns += differing([Column("n", lambda row: figures[scorer][row.run].n)])
     columns += differing(cost_columns(run_costs(comparison, tables)))
+    rare_verbs = dict.fromkeys(step.verb for row in rows for step in row.steps if step.is_rare)
+    columns += [Column(verb, partial(_rare_step, verb=verb)) for verb in rare_verbs]
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
@@ -351,6 +355,21 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
                     " tokens" if frontier.measure == "tokens" else ""
                 )
                 yield f"One more right answer costs {price} with it, against {names[tradeoff.cheaper]}."
+
+
+def _rare_step(row: RunTotals, verb: str) -> str:
+    """Return in how many of a run's attempts a step of its strategy happened; empty if in half of them or more."""
+    rare = (step for step in row.steps if step.verb == verb and step.is_rare)
+    return next((f"{step.attempts:,} of {step.of:,}" for step in rare), "")
+
+
+def _missing_step_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a statement for each run whose strategy did not happen."""
+    for row in comparison.rows:
+        for step in row.steps:
+            if step.never_happened:
+                read_as = f": read it as {step.equal_agent}" if step.equal_agent else ""
+                yield f"{names[row.run]} {step.verb} in 0 of {step.of:,} attempts{read_as}."
 
 
 def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
