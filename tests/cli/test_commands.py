@@ -37,7 +37,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, com
     assert "calls made" not in again.stdout
 
 
-def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -> None:
+def test_show_prints_every_step_and_interprets_nothing(command: Cli) -> None:
     assert command("run", "--display", "none", "--limit", "5").returncode == 0
     runs = json.loads(command("runs", "ls", "--json").stdout)["runs"]
     shown = command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full")

@@ -122,25 +122,30 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {**KEYS, **HARMLESS, "PLANTED": " ".join(KEYS), "STARTED": str(tmp_path / "started")}
 
 
-@pytest.mark.parametrize("where", ["", "[in_process=true]"], ids=["host", "in our process"])
 def test_keys_of_the_environment_are_in_no_record_and_not_printed(
-    forked_cli: Cli, tmp_path: Path, planted: dict[str, str], where: str
+    forked_cli: Cli, tmp_path: Path, planted: dict[str, str]
 ) -> None:
-    agents = [word for name in ("tell", "crash", "graph") for word in ("--agent", f"keys.py:{name}{where}")]
-    done = forked_cli("run", *agents, "--limit", "2", "--display", "none", timeout=300, **planted)
+    """In a host and in our process, by one command each for both."""
+    systems = [f"keys.py:{name}" for name in ("tell", "crash", "graph")]
+    agents = [*systems, *(f"{name}[in_process=true]" for name in systems)]
+    words = [word for agent in agents for word in ("--agent", agent)]
+    done = forked_cli("run", *words, "--limit", "2", "--display", "none", timeout=300, **planted)
     assert done.returncode == 3, done.stderr
     assert not [form for form in FORMS if form in (done.stdout + done.stderr).encode()]
     assert leaks(tmp_path) == set()
-    out = forked_cli("export", "jsonl", f"keys.py:tell{where}", "--out", str(tmp_path / "out.jsonl"))
+    out = forked_cli("export", "jsonl", agents[0], agents[3], "--out", str(tmp_path / "out.jsonl"))
     assert out.returncode == 0, out.stderr
-    assert (
-        b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
-        in (tmp_path / "out.jsonl").read_bytes()
-    )
+    redacted = b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
+    lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
+    assert len(lines) == 4
+    assert all(redacted in line for line in lines)
     assert "texts of the system held keys" in done.stdout
     checked = forked_cli("doctor", "--store", LATER_API_KEY="plain-setting-4711", **planted)
     assert "Wrong: keys of this environment are in " in checked.stdout, "which has this key only now"
-    assert re.search(r"attempt keys\.py-tell.*, epoch 0: holds LATER_API_KEY of this environment", checked.stdout)
+    for name in ("tell", r"tell-in_process-true"):
+        assert re.search(
+            rf"attempt keys\.py-{name}-\w+, .*, epoch 0: holds LATER_API_KEY of this environment", checked.stdout
+        ), checked.stdout
 
 
 def test_the_search_finds_keys_that_are_there(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from ragrounds.extensions.stand_in.server import stand_in_server
 
 HERE = Path(__file__).parent
 WORDS = HERE / "words"
@@ -334,7 +335,7 @@ def outputs(folder: Path) -> dict[str, dict[str, Any]]:
     os.environ.update(environment)
     os.chdir(folder)
     try:
-        with _fixed_packages(), stand_in() as url:
+        with _fixed_packages(), stand_in_server() as url:
             scenario = Scenario(folder, url)
             data: dict[str, Any] = {}
             for name, make in DATA_OUTPUTS.items():
@@ -380,25 +381,6 @@ def _fixed_packages() -> Iterator[None]:
         yield
     finally:
         importlib.util.find_spec = find_spec
-
-
-@contextlib.contextmanager
-def stand_in() -> Iterator[str]:
-    """The address of a stand-in server, in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "ragrounds", "stand-in", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://\S+?/v1", process.stdout.readline())
-        assert found, "the stand-in did not start"
-        yield found.group()
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 def main() -> None:

@@ -222,6 +222,13 @@ def test_what_it_prints_is_no_result(hosted, attempts, capfd) -> None:
     assert (printed.out, "printed" in printed.err) == ("", True)
 
 
+def test_nothing_is_left_of_a_host_and_its_children(hosted, attempts) -> None:
+    pids = [*map(int, attempts(hosted("children"), "x")[0].text.split())]
+    assert all(map(alive, pids))
+    end_hosts()
+    assert gone(*pids)
+
+
 def test_two_versions_of_a_package_are_two_systems(hosted, attempts, tmp_path) -> None:
     code = "from helper import WHICH\nasync def ask(prompt): return WHICH"
     made = []
@@ -375,9 +382,10 @@ def test_an_answer_in_a_process_alone_begins_the_count_anew(hosted, attempts) ->
         ("ask = 3", "ask", "gave int; expected a StateGraph"),
     ],
 )
-def test_what_cannot_be_opened_is_one_line(code, name, said, shared) -> None:
+def test_what_cannot_be_opened_is_one_line(code, name, said, shared, hosted) -> None:
+    make = hosted if "_exit" in code else shared  # the end of the shared host would cost the others a start
     with pytest.raises(UserError, match=said) as refused:
-        shared(name, code).open()
+        make(name, code).open()
     assert "\n" not in str(refused.value)
 
 
@@ -410,13 +418,6 @@ def test_an_older_python_serves(hosted, attempts) -> None:
         pytest.skip("no python3.9 and no python3.10 here")
     _, version, _, _, _ = json.loads(attempts(hosted("where", python=python), "x")[0].text)
     assert version < list(sys.version_info[:2])
-
-
-def test_nothing_is_left_of_a_host_and_its_children(hosted, attempts) -> None:
-    pids = [*map(int, attempts(hosted("children"), "x")[0].text.split())]
-    assert all(map(alive, pids))
-    end_hosts()
-    assert gone(*pids)
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["at rest", "held up in C"])
