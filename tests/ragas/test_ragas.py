@@ -224,7 +224,7 @@ def test_failed_calls_are_missing_and_made_by_the_same_command(judge, home, down
     finally:
         down.unlink()
     assert done.returncode == 3, done.stderr
-    assert reasons(home, "ragas_context_recall")["q/0"] == "ragas: the call failed"
+    assert reasons(home, "ragas_context_recall")["q/0"] == "the call failed"
     assert set(values(home, "ragas_context_recall").values()) == {None}
     done = judge("ragas", model="ragas-down")
     assert done.returncode == 0, done.stderr

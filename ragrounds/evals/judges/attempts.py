@@ -27,6 +27,8 @@ from ragrounds.prompts.loader import PromptFolder
 _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
 _VERIFYING = "ragrounds.evals.judges.verifiers"
+_SHARED = ("ragrounds.evals.judges.claims", "ragrounds.evals.judges.measures")
+"""Modules whose code other judges use."""
 FIRST = 20
 """Number of replies after which a judge is given up if none of them could be read."""
 NOT_ASKED = "not asked any more"
@@ -156,9 +158,11 @@ def judge_code(method: JudgeMethod, *, panel: bool = False, verifier: str = "llm
     Raises:
         UserError: the method names a prompt that does not exist.
     """
-    asking = [method.asked_by.partition(":")[0] or _ASKING, *([_VOTING] if panel else ())]
-    asking += [_ASKING, _VERIFYING] if method.verifiers else []
-    codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",)), *map(code_digest, asking)]
+    asked_by = method.asked_by.partition(":")[0]
+    asking = [asked_by or _ASKING, *([_VOTING] if panel else ())]
+    asking += [_ASKING, _VERIFYING] if asked_by and method.prompts else []
+    codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",))]
+    codes += [code_digest(module, within=_SHARED) for module in asking]
     verifiers = () if verifier == "llm" else (verifier,)
     return text_digest(*codes, *PromptFolder().digest(method.prompts).values(), *verifiers)
 

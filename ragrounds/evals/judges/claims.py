@@ -78,6 +78,29 @@ def sources_of(traced: Sequence[TracedCall]) -> Sources:
     return tuple(passages.values()), index_by_number if is_known else None
 
 
+def imported_passages(attempt: Attempt) -> list[Passage]:
+    """Return the contexts that an imported answer came with, in order."""
+    left = [event.changes for event in attempt.events if isinstance(event, Left)]
+    rows = left[-1].get("passages") if left else None
+    contexts = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [
+        Passage(
+            id=str(row.get("id") or number),
+            document=str(row.get("id") or number),
+            title=str(row.get("title") or ""),
+            text=str(row.get("text") or ""),
+            corpus="imported",
+        )
+        for number, row in enumerate(contexts, 1)
+    ]
+
+
+def reference_of(question: Question, gold: Gold) -> tuple[str, tuple[str, ...]]:
+    """Return the reference text of a question, and the statements that it consists of if they are known."""
+    statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
+    return gold.answer if gold.answer.strip() else "\n".join(statements), statements
+
+
 def _pmids(passages: Sequence[Passage]) -> dict[int, int]:
     """Return PMID → index of the passage whose id or document names it."""
     return {
@@ -87,7 +110,7 @@ def _pmids(passages: Sequence[Passage]) -> dict[int, int]:
     }
 
 
-class _Verification:
+class Verification:
     """Verification of one attempt: its verifier and the verdicts so far."""
 
     def __init__(self, asked_verifier: AskedVerifier, verifier: str) -> None:
@@ -102,6 +125,11 @@ class _Verification:
         labels = await self._verify(text, claims)
         self.verdicts += zip(claims, labels, strict=True)
         return tuple(label == ENTAILED if label else None for label, _ in labels)
+
+
+def passages_together(premises: Sequence[str]) -> str:
+    """Return passages as one text, the best last."""
+    return "\n\n".join(reversed(premises))
 
 
 class ClaimJudge(Struct, frozen=True, kw_only=True):
@@ -141,7 +169,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
                 for scorer in self.method.scorers
             )
             return JudgedAnswer(scores=tuple(missing))
-        verifying = _Verification(AskedVerifier(judge, journal, prompts, question), self.verifier)
+        verifying = Verification(AskedVerifier(judge, journal, prompts, question), self.verifier)
         compute_scores = self._by_citations if isinstance(self.method, CitationMethod) else self._by_claims
         scores = await compute_scores(attempt, question, gold, verifying)
         verdicts = tuple(
@@ -171,29 +199,16 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         traced = self.traced(attempt)
         if not traced or any(traced_call.call.key for traced_call in traced):
             return sources_of(traced)
-        left = [event.changes for event in attempt.events if isinstance(event, Left)]
-        rows = left[-1].get("passages") if left else None
-        contexts = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-        passages = tuple(
-            Passage(
-                id=str(row.get("id") or number),
-                document=str(row.get("id") or number),
-                title=str(row.get("title") or ""),
-                text=str(row.get("text") or ""),
-                corpus="imported",
-            )
-            for number, row in enumerate(contexts, 1)
-        )
+        passages = tuple(imported_passages(attempt))
         return passages, {number: number - 1 for number in range(1, len(passages) + 1)} if passages else None
 
     async def _by_claims(
-        self, attempt: Attempt, question: Question, gold: Gold, verifying: _Verification
+        self, attempt: Attempt, question: Question, gold: Gold, verifying: Verification
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
         (passages, index_by_number), asked_verifier = self._sources(attempt), verifying.asked_verifier
         answer = answer_text(attempt, question)
-        statements = (*must_have(gold), *nice_to_have(gold)) if has_judged_facts(question) else ()
-        reference = gold.answer if gold.answer.strip() else "\n".join(statements)
+        reference, statements = reference_of(question, gold)
         if not any(scorer.reference for scorer in self.method.scorers if isinstance(scorer, ClaimScorer)):
             statements, reference = (), ""  # no call is spent on what no figure needs
         marked_claims, unsplit = await asked_verifier.split(answer)
@@ -205,7 +220,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         claims = tuple(cited_claim.text for cited_claim in cited_claims)
         premises = [joined(passage.title, passage.text, "sentence") for passage in passages]
         if self.method.together and premises:
-            premises = ["\n\n".join(reversed(premises))]
+            premises = [passages_together(premises)]
         by_text = [await verifying.entails(text, (*claims, *gold_claims)) for text in premises]
         rows = tuple(zip(*by_text, strict=True)) if by_text else ((),) * len((*claims, *gold_claims))
         record = ClaimRecord(
@@ -247,7 +262,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         return scores
 
     async def _by_citations(
-        self, attempt: Attempt, question: Question, gold: Gold, verifying: _Verification
+        self, attempt: Attempt, question: Question, gold: Gold, verifying: Verification
     ) -> list[Score]:
         """Return ALCE's figures, the share of unneeded citations, and the number of citations of passages that were
         never shown."""
@@ -284,7 +299,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         return scores
 
 
-async def _weigh(cited: Sequence[CitedSentence], texts: Sequence[str], verifying: _Verification) -> CitationFigures:
+async def _weigh(cited: Sequence[CitedSentence], texts: Sequence[str], verifying: Verification) -> CitationFigures:
     """Return ALCE's figures; each pair of sentence and passages is verified once."""
     verdicts: dict[tuple[int, tuple[int, ...]], bool | None] = {}
     weighing, verdict = weigh_citations(cited), None

@@ -11,8 +11,8 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +30,7 @@ NOTHING = "no verdict in the reply"
 BOTH = "a verdict for both"
 CUT = "the reply was cut off before a verdict"
 UNKNOWN = "not a verdict"
+T = TypeVar("T")
 _TIES = frozenset({TIE, "draw", "equal", "tied"})
 _PREFIX = re.compile(r"^(?:answer|response|assistant|option)\s+", re.IGNORECASE)
 _VERDICT_KEYS = ("verdict", "winner", "preferred", "choice", "grade", "value")
@@ -223,6 +224,39 @@ async def ask(
     return Judgement(
         values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra, reply_text=last_text
     )
+
+
+async def ask_until_read(
+    judge: Model,
+    journal: Journal,
+    messages: Sequence[Message],
+    read: Callable[[Reply], tuple[T | None, str]],
+    calls: list[Call],
+    *,
+    node: str,
+    tries: int,
+    occurrences: Iterator[int],
+) -> tuple[T | None, str]:
+    """Ask until `read` makes something of a reply, at most `tries` times; each call takes the next occurrence number.
+
+    Returns:
+        What was read, or ``None`` and the reason why the last reply could not be read.
+
+    Raises:
+        ragrounds.models.faults.CallFailed: a call gave no reply.
+        ragrounds.base.errors.StopRun: the judge cannot be asked at all.
+    """
+    reason = EMPTY
+    for _ in range(tries):
+        request = Request(messages=tuple(messages), occurrence=next(occurrences))
+        reply = await call(judge, journal, request, node, calls)
+        if reply.finish in DECLINED:
+            reason = REFUSED
+            continue
+        value, reason = read(reply)
+        if value is not None:
+            return value, ""
+    return None, reason
 
 
 async def call(judge: Model, journal: Journal, request: Request, node: str, calls: list[Call]) -> Reply:

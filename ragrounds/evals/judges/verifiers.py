@@ -11,17 +11,18 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragrounds.base.contracts import Journal, Model, Prompts, Request
+from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import broken, quote_value, read_sheet
-from ragrounds.base.records import DECLINED, Call, Question, blank
+from ragrounds.base.records import Call, Question, Reply, blank
 from ragrounds.base.replies import json_objects
 from ragrounds.base.text import words
 from ragrounds.evals.judges.corrected import PeopleAgreement
-from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, ask, call, spoken
+from ragrounds.evals.judges.verdict import CUT, FAILED, ask, ask_until_read, spoken
 from ragrounds.evals.scorers.citations import marks_inside
 from ragrounds.evals.scorers.judged import Said, VerdictForm, fenced
 from ragrounds.evals.stats.agreement import compare_with_human
@@ -103,29 +104,32 @@ class AskedVerifier:
         if blank(text) or not hasattr(self._judge, "complete"):
             return tuple(stated_sentences(text)), ""
         fences = {"question": fenced(self._question.text), "text": fenced(text)}
-        messages, reason = self._prompts.render("judge/claims", self._question.language, **fences), EMPTY
-        for occurrence in range(TRIES):
-            request = Request(messages=messages, occurrence=occurrence)
-            try:
-                reply = await call(self._judge, self._journal, request, "claims/split", self.calls)
-            except CallFailed:
-                self.failed = True
-                return (), FAILED
-            claim_lists = [
-                parsed["claims"]
-                for parsed, _, _ in json_objects(spoken(reply.text))
-                if isinstance(parsed.get("claims"), list)
-            ]
-            if (
-                claim_lists
-                and len(claim_lists[-1]) <= _MOST
-                and all(isinstance(claim, str) for claim in claim_lists[-1])
-            ):
-                return tuple(claim.strip() for claim in claim_lists[-1] if claim.strip()), ""
-            reason = {"length": CUT, **dict.fromkeys(DECLINED, REFUSED)}.get(
-                reply.finish, "no list of claims in the reply"
+        messages = self._prompts.render("judge/claims", self._question.language, **fences)
+        try:
+            claims, reason = await ask_until_read(
+                self._judge,
+                self._journal,
+                messages,
+                _read_claims,
+                self.calls,
+                node="claims/split",
+                tries=TRIES,
+                occurrences=count(),
             )
-        return (), reason
+        except CallFailed:
+            self.failed = True
+            return (), FAILED
+        return claims or (), reason
+
+
+def _read_claims(reply: Reply) -> tuple[tuple[str, ...] | None, str]:
+    """Return the last list of claims in a reply, or the reason why it has none."""
+    claim_lists = [
+        parsed["claims"] for parsed, _, _ in json_objects(spoken(reply.text)) if isinstance(parsed.get("claims"), list)
+    ]
+    if claim_lists and len(claim_lists[-1]) <= _MOST and all(isinstance(claim, str) for claim in claim_lists[-1]):
+        return tuple(claim.strip() for claim in claim_lists[-1] if claim.strip()), ""
+    return None, CUT if reply.finish == "length" else "no list of claims in the reply"
 
 
 async def lexical(text: str, claims: Sequence[str]) -> list[Said]:

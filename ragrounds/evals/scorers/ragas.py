@@ -12,17 +12,11 @@
 
 from __future__ import annotations
 
-from ragrounds.base.records import Gold, Question
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
+from ragrounds.evals.scorers.measures import MeasureMethod, MeasureScorer
 
 
-class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
-    """Scorer of one of ragas' metrics, with the inputs that it requires."""
-
-    takes: tuple[str, ...]
-    """Names of ragas' arguments that it scores; it cannot be computed without any of them."""
-    silent: float | None = None
-    """Value of an attempt without a text; ``None`` if it has none because nothing can be split into statements."""
+class RagasScorer(MeasureScorer, frozen=True, kw_only=True):
+    """Scorer of one of ragas' metrics."""
 
     @property
     def metric(self) -> str:
@@ -78,20 +72,10 @@ RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACT
 """All of ragas' metrics, in the order in which they are requested."""
 
 
-class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
+class RagasMethod(MeasureMethod, frozen=True, kw_only=True):
     """Judge method by ragas' metrics: all of them, or one."""
 
-    needs: str = "a long answer"
     asked_by: str = "ragrounds.evals.judges.ragas:open_judge"
-
-    @property
-    def metrics(self) -> tuple[RagasScorer, ...]:
-        """Scorers of ragas' metrics."""
-        return tuple(scorer for scorer in self.scorers if isinstance(scorer, RagasScorer))
-
-    def fits(self, question: Question, gold: Gold) -> bool:
-        """Return True for long answers, whatever else a metric needs."""
-        return question.kind == "long"
 
 
 ALL_METRICS = RagasMethod(name="ragas", scorers=RAGAS)
