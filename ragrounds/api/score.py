@@ -155,8 +155,8 @@ class JudgeArguments(ServedExecution, frozen=True):
             "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
             "(entailed, contradicted), rubric (criteria with points), claims (RAGChecker, FActScore; claims-together "
             "against all passages at once, as FActScore's program), citations (ALCE; "
-            "citations-published by its own reading), ragas (its five figures) or one of them, such as "
-            "ragas_faithfulness.",
+            "citations-published by its own reading), grounding (ragas' faithfulness, context precision and recall), "
+            "answer-relevancy, ragas (five figures by ragas itself) or one of them, such as ragas_faithfulness.",
         ),
     ]
     rubric: Annotated[str | Path, Arg("Criteria of your own, for --kind rubric.", metavar="FILE.toml")] = ""
@@ -164,7 +164,7 @@ class JudgeArguments(ServedExecution, frozen=True):
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
     embedder: Annotated[
-        str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (ragas' relevancy).")
+        str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (relevancy).")
     ] = None
     verifier: Annotated[
         Literal["llm", "lexical", "nli"],

@@ -76,7 +76,7 @@ def judge_command(
 
       ragrounds judge direct_cot vanilla_rag --kind equivalence --judge openai:gpt-4o --max-cost 5
 
-      ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
+      ragrounds judge vanilla_rag --kind grounding --judge openai:gpt-4o
     """
     judges = len(arguments.judges)
     if judges and judges % 2 == 0:

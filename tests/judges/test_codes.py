@@ -6,7 +6,8 @@ from ragrounds.evals.judges.attempts import judge_code
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.pairs import pairs_code
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.scorers.judged import LabelMethod
+from ragrounds.evals.scorers.grounding import GROUNDING
+from ragrounds.evals.scorers.ragas import ALL_METRICS, RagasMethod
 from ragrounds.prompts import loader
 
 
@@ -35,7 +36,7 @@ def test_a_panel_goes_by_how_it_votes_too(edit):
 def test_every_prompt_that_a_method_puts_to_judges_counts(monkeypatch):
     real = loader._text
     for method in judge_methods().values():
-        assert bool(method.prompts) == (isinstance(method, LabelMethod) or bool(method.verifiers)), method.name
+        assert bool(method.prompts) != isinstance(method, RagasMethod), method.name
         before = judge_code(method)
         for name in method.prompts:
             with monkeypatch.context() as patch:
@@ -57,6 +58,14 @@ def test_verdicts_of_another_verifier_are_other_scores(edit):
     assert judge_code(claims) in codes
     edit("verifiers.py")
     assert judge_code(claims) not in codes
+
+
+@pytest.mark.parametrize("file", ["grounding.py", "measures.py", "claims.py", "verifiers.py", "verdict.py"])
+def test_measures_go_by_all_code_that_asks_for_them(edit, file):
+    before, of_ragas = judge_code(GROUNDING), judge_code(ALL_METRICS)
+    edit(file)
+    assert judge_code(GROUNDING) != before
+    assert (judge_code(ALL_METRICS) != of_ragas) == (file in ("measures.py", "claims.py"))
 
 
 def test_arenas_go_by_the_code_that_asks(edit):

@@ -35,6 +35,14 @@ class ClaimRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Verdicts for each claim of the answer whether each passage entails it."""
     gold_by_passages: tuple[Verdicts, ...] = ()
     """Verdicts for each claim of the reference whether each passage entails it."""
+    useful: Verdicts = ()
+    """Verdicts whether each passage, best first, is useful for arriving at the reference."""
+    questions: tuple[str, ...] = ()
+    """Questions that the answer would answer."""
+    noncommittal: Verdicts = ()
+    """Verdicts whether the answer commits to nothing, one with each of these questions."""
+    cosines: tuple[float | None, ...] = ()
+    """Cosines of the question with each of these questions; ``None`` if undefined."""
 
 
 def levels(verdicts: Sequence[object]) -> np.ndarray:

@@ -288,10 +288,13 @@ def _most_similar_sentence(turns: Turns, question: str) -> str:
 
 
 def _build_stage_reply(fenced: Sequence[str], model: str, demands: str) -> Mapping[str, object] | None:
-    """Return the reply that a stage of `ragrounds build` demands, from its words; ``None`` for other prompts."""
+    """Return the reply that a stage of `ragrounds build` or a judge demands, from its words; ``None`` for other
+    prompts."""
     if not fenced:
         return None
-    demanded = {key for key in ("significance", "timeline", "decision", "distractors") if f'"{key}"' in demands}
+    demanded = {
+        key for key in ("significance", "timeline", "decision", "distractors", "noncommittal") if f'"{key}"' in demands
+    }
     if single_key := _ONE_KEY.search(demands):
         demanded.add(single_key[1])
     sentences = [sentence.strip() for sentence in _SENTENCE.findall(fenced[0])] or [fenced[0].strip()]
@@ -314,6 +317,8 @@ def _build_stage_reply(fenced: Sequence[str], model: str, demands: str) -> Mappi
     if "distractors" in demanded:
         added = f"The patient keeps {2 + _hash_number(model, fenced[0]) % 8} cats."
         return {"question": f"{added} {fenced[0]}", "distractors": [added]}
+    if "noncommittal" in demanded:
+        return {"question": sentences[0], "noncommittal": False}
     if "question" in demanded:
         return {"question": fenced[0]}
     if "reasoning" in demanded:
@@ -334,9 +339,9 @@ def _verdicts(conversation: str, axes: Mapping[str, str], model: str) -> str:
             before = max(len(fenced) - len(axes), 0)  # the text comes last before the statements
             overlap = _share(fenced[before + number], fenced[before - 1]) if before and number < len(axes) else 0.0
             verdicts[axis] = "entailment" if overlap >= 0.5 else "neutral"
-        elif "equivalent" in values:
-            reference, answer = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")
-            verdicts[axis] = "equivalent" if _share(reference, answer) >= 0.5 else "mismatch"
+        elif values[0] in ("equivalent", "useful"):
+            reference, text = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")
+            verdicts[axis] = values[0] if _share(reference, text) >= 0.5 else values[-1]
         elif values == [label for label, _ in _LABELS]:
             overlap = _share(fenced[0], passages.get(axis, "")) - _hash_number(model, axis, *fenced) % 8 / 100
             verdicts[axis] = next((label for label, threshold in _LABELS if overlap >= threshold), values[-1])
