@@ -49,6 +49,7 @@ def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, c
             "timeout": request.timeout,
             "rpm": request.rpm,
             "tpm": request.tpm,
+            "slots": request.in_flight,
         },
         mcp=settings.mcp,
         closed=closed,

@@ -16,7 +16,7 @@ from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.kept_prefixes import ASKED
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
-from ragrounds.models.options import VLLM, ModelOptions
+from ragrounds.models.options import LOCAL, VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import noted, with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
@@ -140,6 +140,8 @@ def key_of(options: ModelOptions) -> str:
     Raises:
         UserError: the server is OpenAI's, and the key is not set.
     """
+    if options.provider == LOCAL:
+        return _NO_KEY
     name = key_variable(options)
     key = os.environ.get(name, "").strip()
     if not key and not options.serving.urls:

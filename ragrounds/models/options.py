@@ -4,8 +4,9 @@ completions API."""
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib.resources import files
 from typing import Any
 
@@ -190,6 +191,15 @@ class VllmServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds until it must be ready: weights may have to be downloaded."""
 
 
+class LocalServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Options of the server of a ``local:`` model. Nothing here changes replies."""
+
+    threads: int = 1
+    """Processor threads; more are slower where other work uses the cores."""
+    slots: int = 4
+    """Requests that the server processes at once; a run sets it to its concurrency."""
+
+
 class ModelOptions(Struct, frozen=True):
     """Parsed spec of a model."""
 
@@ -200,6 +210,19 @@ class ModelOptions(Struct, frozen=True):
     form: ChatFormat = ChatFormat()
     weights: Weights = Weights()
     engine: VllmServerOptions = VllmServerOptions()
+    local: LocalServerOptions = LocalServerOptions()
+    weights_path: str = ""
+    """File of a ``local:`` model, if it was named; the model then has the file's name."""
+
+    @property
+    def has_server(self) -> bool:
+        """True if an OpenAI-compatible server with a known address answers."""
+        return self.provider == "openai" or (self.provider in STARTED and bool(self.serving.urls))
+
+    @property
+    def starts_server(self) -> bool:
+        """True if this process would start a server for the model."""
+        return self.provider in STARTED and not self.serving.urls
 
     @property
     def window(self) -> int | None:
@@ -219,13 +242,13 @@ class ModelOptions(Struct, frozen=True):
     @property
     def continues(self) -> Continuation:
         """Way in which the model continues its own text."""
-        return self.form.continues or ("prefix" if self.card or self.provider == VLLM else "turns")
+        return self.form.continues or ("prefix" if self.card or self.provider in STARTED else "turns")
 
     @property
     def identity(self) -> str:
         """Canonical text of all that determines a reply: name, sampling, and the server (or its alias).
 
-        If vLLM serves named weights, the server's address is left out: its port may change.
+        The address of a server that serves named weights is left out: its port may change.
         """
         parameters = self._server_parameters | msgspec.to_builtins(self.sampling)
         if self.card:
@@ -247,7 +270,7 @@ class ModelOptions(Struct, frozen=True):
     @property
     def _server_parameters(self) -> dict[str, Value]:
         parameters: dict[str, Value] = dict(msgspec.to_builtins(self.weights))
-        server = self.serving.alias or ("" if self.provider == VLLM else "".join(self.serving.urls))
+        server = self.serving.alias or ("" if self.provider in STARTED else "".join(self.serving.urls))
         if server:
             parameters["server"] = server.rstrip("/")
         return parameters
@@ -255,6 +278,17 @@ class ModelOptions(Struct, frozen=True):
 
 VLLM = "vllm"
 """Provider whose models are served by vLLM: started here, or joined by `base_url`."""
+LOCAL = "local"
+"""Provider whose models are GGUF files, which llama.cpp serves on this machine."""
+STARTED = (VLLM, LOCAL)
+SMOLLM2 = f"{LOCAL}:smollm2"
+"""Model whose weights are a package."""
+SMOLLM2_CAVEAT = (
+    "smollm2 has 135 million parameters and answers near chance: its figures show that the pipeline works, and say "
+    "nothing about agents or medicine."
+)
+_LOCAL_TIMEOUT = 3600.0
+"""Default of `timeout`: calls in flight share one processor core."""
 WHERE = ("base_url", "alias")
 """Parameters with a server's address: both are taken from the model's text, or both from the command."""
 
@@ -264,10 +298,18 @@ _PARTS: Mapping[str, type[Struct]] = {
     "form": ChatFormat,
     "weights": Weights,
     "engine": VllmServerOptions,
+    "local": LocalServerOptions,
 }
 """Parts of :class:`ModelOptions` that a model's text sets, in one flat list of parameters."""
 _NAMES = {part: {field.name for field in msgspec.structs.fields(kind)} for part, kind in _PARTS.items()}
-_OF_VLLM = ("weights", "engine")
+_PROVIDER_OF = {"weights": VLLM, "engine": VLLM, "local": LOCAL}
+"""Parts that only one provider's models have."""
+
+
+@functools.cache
+def _parameters_of(provider: str) -> Set[str]:
+    """Return the names of the parameters that a provider's models have."""
+    return {name for part in _PARTS if _PROVIDER_OF.get(part, provider) == provider for name in _NAMES[part]}
 
 
 def read_options(spec: Spec) -> ModelOptions:
@@ -282,14 +324,14 @@ def read_options(spec: Spec) -> ModelOptions:
             f"The model {spec.name!r} has no provider. Expected provider:model, such as openai:gpt-4o-mini, or "
             "baseline:extractive for the built-in baseline."
         )
-    parts = [part for part in _PARTS if part not in _OF_VLLM or provider == VLLM]
-    names = {name for part in parts for name in _NAMES[part]}
+    names = _parameters_of(provider)
     for key in spec.parameters:
         if key not in names:
             raise UserError(
                 f"A model has no parameter {key!r}.{nearest(key, names)} Known: {', '.join(sorted(names))}."
             )
-    plain = {key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()}
+    plain: dict[str, Any] = {"timeout": _LOCAL_TIMEOUT} if provider == LOCAL else {}
+    plain |= {key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()}
     try:
         groups: dict[str, Any] = {
             part: msgspec.convert({key: plain[key] for key in plain.keys() & _NAMES[part]}, kind)
@@ -297,6 +339,8 @@ def read_options(spec: Spec) -> ModelOptions:
         }
     except msgspec.ValidationError as error:
         raise UserError(f"The model {str(spec)!r}: {error}") from error
+    if provider == LOCAL and model.lower().endswith(".gguf"):
+        groups["weights_path"], model = model, re.split(r"[/\\]", model)[-1]
     options = ModelOptions(provider, model, **groups)
     try:
         options.serving.price  # noqa: B018
@@ -316,11 +360,8 @@ def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
     if provider == "baseline":
         return text
     placed = "base_url" in spec.parameters or provider not in ("openai", VLLM)
-    filled = {
-        key: value
-        for key, value in defaults.items()
-        if value is not None and key not in spec.parameters and not (placed and key in WHERE)
-    }
+    unset = _parameters_of(provider) - spec.parameters.keys() - (set(WHERE) if placed else set())
+    filled = {key: value for key, value in defaults.items() if value is not None and key in unset}
     return str(spec.having(**filled))
 
 
@@ -334,5 +375,4 @@ def server_of(identity: str) -> str:
 
 def starts_server(text: str) -> bool:
     """Return True if a model needs a server that this process would start."""
-    spec = parse(text)
-    return spec.name.partition(":")[0] == VLLM and "base_url" not in spec.parameters
+    return read_options(parse(text)).starts_server

@@ -12,7 +12,7 @@ from ragrounds.base.errors import StopRun, UserError, nearest
 from ragrounds.base.records import Message, Reply
 from ragrounds.base.specs import Spec, parse
 from ragrounds.models.faults import CallFailed
-from ragrounds.models.options import VLLM, read_options
+from ragrounds.models.options import LOCAL, read_options
 from ragrounds.models.prices import Price
 from ragrounds.models.request_arguments import CannotTake
 
@@ -20,7 +20,8 @@ BASELINE = "baseline:extractive"
 
 
 def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> Model:
-    """Open ``provider:model[…]``: the built-in baseline, an OpenAI-compatible server, vLLM, or any LangChain provider.
+    """Open ``provider:model[…]``: the built-in baseline, an OpenAI-compatible server, one that is started here, or any
+    LangChain provider.
 
     Nothing is sent or started yet.
 
@@ -37,14 +38,14 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
                 f"Unknown baseline {options.model!r}.{nearest(options.model, ['extractive'])} Use {BASELINE}."
             )
         return ExtractiveBaseline()
-    if options.provider == "openai":
+    if options.has_server:
         from ragrounds.models.openai_compatible import OpenAICompatible
 
         return OpenAICompatible(options, price)
-    if options.provider == VLLM:
-        from ragrounds.models.vllm import open_vllm
+    if options.starts_server:
+        from ragrounds.models.started import StartedModel
 
-        return open_vllm(options, price)
+        return StartedModel(options, price)
     from ragrounds.models.langchain import open_langchain_model
 
     return open_langchain_model(options, price)
@@ -118,7 +119,6 @@ async def probe(text: str | Spec) -> ServerCapabilities:
     finally:
         await model.close()
     options = read_options(spec)
-    is_server = options.provider in ("openai", VLLM) and options.serving.urls
     return ServerCapabilities(
         spec=str(spec),
         continues=way,
@@ -131,7 +131,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
-        server_facts=await ask_servers(options) if is_server else {},
+        server_facts=await ask_servers(options) if options.has_server or options.provider == LOCAL else {},
     )
 
 

@@ -21,7 +21,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.http import read_json
 from ragrounds.base.text import safe, wellformed
 from ragrounds.models.faults import CallFailed, Transient
-from ragrounds.models.options import ModelOptions
+from ragrounds.models.options import LOCAL, ModelOptions
 from ragrounds.models.wire_parts import objects_in
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def described(facts: Facts, names: list[str]) -> str:
 async def ask_servers(options: ModelOptions) -> Facts:
     """Return the facts that the servers of a model report; of several servers, the union.
 
+    The facts of a local model come from its file.
+
     Raises:
         UserError: the servers do not agree.
     """
@@ -71,6 +73,10 @@ async def ask_servers(options: ModelOptions) -> Facts:
         key_of,
     )  # imported late: aiohttp is slow, and most commands ask no server
 
+    if options.provider == LOCAL:
+        from ragrounds.models.llama_cpp import weights_facts
+
+        return await asyncio.to_thread(weights_facts, options)
     urls = options.serving.urls
     answers = await asyncio.gather(*(ask_server(url, options.model, key_of(options)) for url in urls))
     agreed: dict[str, str] = {}

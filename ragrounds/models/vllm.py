@@ -1,178 +1,46 @@
-"""Models ``vllm:NAME``, whose server is started when it is first needed, or joined if ``base_url`` names one.
-
-Nothing is started for a run that the journal answers. The model's identity is its name, its weights and its sampling,
-without the server's address, so a recorded call is found again whatever port the server had.
-"""
+"""Command that serves a model by vLLM."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
 
-import msgspec
-
-from ragrounds.base.contracts import Continuation, Request
-from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import Fault, Reply
-from ragrounds.base.settings import read_settings
-from ragrounds.base.specs import parse
-from ragrounds.models.base import ProviderModel
-from ragrounds.models.faults import CallFailed
-from ragrounds.models.openai_compatible import OpenAICompatible
-from ragrounds.models.options import ModelOptions, read_options, starts_server
-from ragrounds.models.prices import Price
-from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
-
-_MOMENT = 10
-"""Checks of the server, a tenth of a second apart, after a connection failed."""
+from ragrounds.base.errors import UserError
+from ragrounds.models.options import ModelOptions
+from ragrounds.models.started_server import ServeCommand
 
 
-def say(line: str) -> None:
-    """Print progress to stderr, by default."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
-
-
-class VllmModel(ProviderModel):
-    """Chat model on a server that is started here (contract: :class:`ragrounds.base.contracts.Model`)."""
-
-    def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
-        super().__init__(options, price)
-        self._prices = price
-        self._command = command_of(options)
-        self._tell = tell
-        self._server: VllmServer | None = None
-        self._joined: OpenAICompatible | None = None
-        self._opening: asyncio.Lock | None = None
-
-    @property
-    def continues(self) -> Continuation:
-        """Way in which the model continues its own text."""
-        return self._options.continues
-
-    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        """Ask the server; the first call starts it.
-
-        Raises:
-            StopRun: the server cannot be started, or has ended by itself.
-        """
-        joined = self._joined or await self._open_server()
-        try:
-            return await joined.complete(request, faults)
-        except (StopRun, CallFailed) as error:
-            if isinstance(error, CallFailed) and error.kind not in ("connection", "unreachable"):
-                raise
-            # The server's end explains more than a cut connection, but is noticed a moment later.
-            for _ in range(_MOMENT):
-                self._check()
-                await asyncio.sleep(0.1)
-            raise
-
-    async def close(self) -> None:
-        """Close the connections; the server is stopped when its last model is closed."""
-        joined, self._joined = self._joined, None
-        if joined is not None:
-            await joined.close()
-        server, self._server = self._server, None
-        if server is not None:
-            await asyncio.to_thread(_servers.give_back, server)
-
-    async def _open_server(self) -> OpenAICompatible:
-        self._opening = self._opening or asyncio.Lock()
-        async with self._opening:
-            if self._joined is None:
-                server = self._server = self._server or _servers.take(self._command, self._tell)
-                url = await asyncio.to_thread(server.start)
-                serving = msgspec.structs.replace(self._options.serving, base_url=url)
-                # `alive` is called before every try: otherwise a call cut by the end of its server
-                # would be retried until its time ends.
-                options = msgspec.structs.replace(self._options, serving=serving)
-                self._joined = OpenAICompatible(options, self._prices, alive=self._check)
-            return self._joined
-
-    def _check(self) -> None:
-        if self._server is not None and self._server.died:
-            raise self._server.death()
-
-
-class _Servers:
-    """Servers of this process: equal commands share one, which ends with its last user."""
-
-    def __init__(self) -> None:
-        self._users: dict[ServeCommand, tuple[VllmServer, int]] = {}
-
-    def take(self, command: ServeCommand, tell: Tell) -> VllmServer:
-        """Return the server of a command, with one more user."""
-        server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
-        self._users[command] = (server, users + 1)
-        return server
-
-    def give_back(self, server: VllmServer) -> None:
-        """Remove one user of a server; the server is stopped after its last user."""
-        shared, users = self._users.pop(server.command)
-        if users > 1:
-            self._users[server.command] = (shared, users - 1)
-        else:
-            shared.stop()
-
-    def stop_all(self) -> None:
-        """Stop every server, whoever uses it."""
-        for server, _ in list(self._users.values()):
-            server.stop()
-
-
-_servers = _Servers()
-
-
-def give_up() -> None:
-    """Stop every server of this process, also one that is still starting."""
-    _servers.stop_all()
-
-
-@contextlib.contextmanager
-def served(
-    models: Iterable[str], tell: Tell = say, died: Callable[[StopRun], None] = lambda error: None
-) -> Iterator[Mapping[str, str]]:
-    """Start the servers that some models need, for other processes to join: text → text with the server's address.
-
-    The texts of other models, and of those with a server's address, are returned unchanged. The text with the address
-    has the same identity, so it leads to the same runs and the same recorded calls. The servers end with the block, or
-    with this process; `died` is called, in another thread, when one ends by itself.
+def executable() -> str:
+    """Return the path of ``vllm``.
 
     Raises:
-        UserError: a model's text is wrong, or ``vllm`` is not installed.
-        StopRun: a server could not be started.
+        UserError: ``vllm`` is not installed.
     """
-    taken: list[VllmServer] = []
-    joined: dict[str, str] = {}
-    try:
-        for text in models:
-            spec = parse(text)
-            if starts_server(text):
-                server = _servers.take(command_of(read_options(spec)), tell)
-                taken.append(server)
-                server.when_died(lambda server=server: died(server.death()))  # type: ignore[misc]
-                joined[text] = str(spec.having(base_url=server.start()))
-            else:
-                joined[text] = text
-        yield joined
-    finally:
-        for server in taken:
-            _servers.give_back(server)
+    beside = str(Path(sys.executable).parent)  # an environment that was not activated
+    program = shutil.which("vllm") or shutil.which("vllm", path=beside)
+    if program is None:
+        raise UserError(
+            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU (pip install "
+            "'ragrounds[vllm]'), or give a running server with --base-url."
+        )
+    return program
 
 
-def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | OpenAICompatible:
-    """Join the server that is named, or prepare to start one. Nothing is sent or started yet.
+class VllmCommand(ServeCommand, frozen=True):
+    """``vllm serve`` with its arguments. No part of it passes through a shell."""
 
-    Raises:
-        UserError: `extra` is not a line of arguments.
-    """
-    return OpenAICompatible(options, price) if options.serving.urls else VllmModel(options, price)
+    software: ClassVar[str] = "vLLM"
+
+    def line(self, port: int) -> list[str]:
+        """Return the program and all its arguments."""
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", self.model]
+        return [executable(), "serve", self.model, *arguments, *self.arguments]
 
 
-def command_of(options: ModelOptions) -> ServeCommand:
+def vllm_command(options: ModelOptions) -> VllmCommand:
     """Return the command that serves a model. No part of it passes through a shell.
 
     Raises:
@@ -192,6 +60,6 @@ def command_of(options: ModelOptions) -> ServeCommand:
         ("--gpu-memory-utilization", engine.gpu_memory),
         ("--max-num-seqs", engine.max_num_seqs),
     ]
+    arguments = [text for option, value in pairs if value is not None for text in (option, str(value))]
     # The server then reports how much of a prompt came from its prefix cache, and the ledger can price it.
-    arguments = (*arguments_of(pairs), "--enable-prompt-tokens-details", *extra)
-    return ServeCommand(options.model, arguments, engine.start_timeout)
+    return VllmCommand(options.model, (*arguments, "--enable-prompt-tokens-details", *extra), engine.start_timeout)

@@ -13,7 +13,7 @@ from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.models.vllm_server import free_port
+from ragrounds.models.started_server import free_port
 from ragrounds.prompts import loader
 from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server

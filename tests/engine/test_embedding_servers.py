@@ -10,7 +10,7 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
 from ragrounds.evals.store.store import Store
-from ragrounds.models.vllm_server import free_port
+from ragrounds.models.started_server import free_port
 from ragrounds.tools.index.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
 from tests.conftest import Cli
 from tests.servers.process import Running

@@ -19,7 +19,7 @@ import pytest
 
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
-from ragrounds.models.vllm_server import free_port
+from ragrounds.models.started_server import free_port
 from tests.conftest import Cli
 from tests.forked import ForkedPython, run_python
 from tests.servers.process import openai_server

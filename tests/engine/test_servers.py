@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragrounds.evals.store.store import Store
-from ragrounds.models.vllm_server import free_port
+from ragrounds.models.started_server import free_port
 from tests.conftest import Cli
 from tests.servers.process import Running, openai_server
 

@@ -17,7 +17,7 @@ from ragrounds.base.specs import parse
 from ragrounds.models import server_facts
 from ragrounds.models.options import ModelOptions, read_options
 from ragrounds.models.server_facts import ask_server, ask_servers, differing, fingerprint, same_server
-from ragrounds.models.vllm_server import free_port
+from ragrounds.models.started_server import free_port
 from tests.servers.http_script import Told, answering
 
 Pages = Mapping[str, Any]

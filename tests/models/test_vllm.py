@@ -22,7 +22,7 @@ from ragrounds.base.processes import process
 from ragrounds.base.records import Message
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
-from ragrounds.models.vllm import served
+from ragrounds.models.started import served
 from tests.conftest import Cli
 from tests.servers.process import ROOT, openai_server
 

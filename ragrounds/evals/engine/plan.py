@@ -536,7 +536,7 @@ async def with_servers(
     """
     if not needs_servers(recipe):
         return recipe
-    from ragrounds.models.vllm import give_up, served
+    from ragrounds.models.started import give_up, served
 
     opened = {text: recipe.served.get(text, text) for text in sorted(model_texts_of(recipe))}
     try:
@@ -548,7 +548,7 @@ async def with_servers(
 
 
 def needs_servers(recipe: Recipe) -> bool:
-    """Return True if a model of the recipe would start a server (vLLM)."""
+    """Return True if a model of the recipe would start a server."""
     return any(starts_server(text) for text in model_texts_of(recipe))
 
 

@@ -21,7 +21,7 @@ from ragrounds.base.records import Run
 from ragrounds.base.specs import parse
 from ragrounds.evals.store.servers import KnownServer, fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store, now
-from ragrounds.models.options import VLLM, ModelOptions, read_options
+from ragrounds.models.options import LOCAL, ModelOptions, read_options
 from ragrounds.models.server_facts import ask_server, ask_servers, described, differing, fingerprint, same_server
 
 _ADDRESSES = "addresses"
@@ -50,8 +50,8 @@ async def probe_servers(
 ) -> ProbedServers:
     """Ask the servers of some models for their facts, and compare them with those in the store.
 
-    Models without an address are unchanged: a provider's names are its own, and a server that is started here runs what
-    its command says.
+    Models without an address are unchanged: a provider's names are its own, and a vLLM server that is started here runs
+    what its command says. A local model is identified by its file.
 
     Args:
         store: has the facts of earlier servers; new facts are stored in it.
@@ -70,7 +70,7 @@ async def probe_servers(
     for text in dict.fromkeys(models):
         spec = parse(text)
         options = read_options(spec)
-        if options.provider not in ("openai", VLLM) or not options.serving.urls:
+        if not options.has_server and options.provider != LOCAL:
             continue
         address = (options.server, options.serving.base_url)
         if address not in server_by_address:

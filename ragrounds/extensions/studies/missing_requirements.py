@@ -7,11 +7,12 @@ from ragrounds.api.workspace import user_prices
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
+from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.extensions.studies.study import StudyCell, agent_text
-from ragrounds.models.options import starts_server, with_defaults
+from ragrounds.models.options import read_options, starts_server, with_defaults
 from ragrounds.models.providers import open_model
-from ragrounds.models.vllm_server import executable
+from ragrounds.models.started import command_of
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
 from ragrounds.tools.index.collection import open_named
 
@@ -65,5 +66,5 @@ def cell_model(cell: StudyCell, settings: Settings, text: object) -> Model | Non
     spec = with_defaults(str(text), {"base_url": str(url)} if url else {})
     model = open_model(spec, user_prices(settings))
     if starts_server(spec):
-        executable()
+        command_of(read_options(parse(spec))).line(0)
     return model

@@ -14,6 +14,7 @@ from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
+from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
 from ragrounds.ui.tables.comparison_words import listed
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
@@ -61,6 +62,9 @@ def limitation_sentences(
     tables, rows = [table for table, _ in comparison.shown_tables(scorers)], comparison.rows
     if any(row.no_model for row in rows):
         yield "Answers of no language model show that the pipeline works. They say nothing about models or medicine."
+    models = {model.partition("[")[0] for row in rows for model in row.models.values()}
+    if SMOLLM2 in models:
+        yield SMOLLM2_CAVEAT
     for table in tables:
         if effects := [pair.tests.mde for pair in table.pairs if pair.tests.mde is not None]:
             questions = number_of(max(pair.tests.n for pair in table.pairs), "question")
@@ -83,7 +87,6 @@ def limitation_sentences(
     yield from _repeated_question_sentences(common_questions(store, runs, True)[0])
     if comparison.epochs == 1:
         yield "Each question was asked once: how much the answers of one system vary was not measured."
-    models = {model.partition("[")[0] for row in rows for model in row.models.values()}
     if len(rows) > 1 and len(models) == 1 and not any(row.no_model for row in rows):
         yield "All systems asked one model: what holds for it need not hold for another."
     for table in tables:

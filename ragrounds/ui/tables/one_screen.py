@@ -21,6 +21,7 @@ from ragrounds.evals.compare.figures import PairedFigure, QuestionCost
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
+from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
@@ -373,12 +374,14 @@ def _missing_step_sentences(comparison: Comparison, names: Mapping[str, str]) ->
 
 
 def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a statement for each kind of run that used no language model."""
+    """Yield a statement for each kind of run that used no language model, or one near chance."""
     runs_by_kind = kinds_of([(row.run, row.no_model) for row in comparison.rows])
     for kind, runs in runs_by_kind.items():
         of_runs = "" if len(runs) == len(comparison.rows) else f" for {listed([names[run] for run in runs])}"
         substitute = "the built-in baseline" if kind == "extractive" else "the stand-in server"
         yield f"No language model answered{of_runs}, but {substitute}."
+    if any(model.partition("[")[0] == SMOLLM2 for row in comparison.rows for model in row.models.values()):
+        yield SMOLLM2_CAVEAT
 
 
 def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:

@@ -98,7 +98,7 @@ def test_a_study_of_nothing(word: str) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragrounds.models.vllm_server.shutil.which", lambda name, path=None: None)
+    monkeypatch.setattr("ragrounds.models.vllm.shutil.which", lambda name, path=None: None)
     row = '[[rows]]\nname = "B"\nagent = "direct"\nmodel = "vllm:some/weights"\n\n[[rows]]'
     file = written(tmp_path, FILE.replace("[[rows]]", row).replace('model = "openai:a"', 'model = "openai:a[%s]"'))
     how = {"home": tmp_path, "confirmed": True, "progress": False, "columns": "shown"}

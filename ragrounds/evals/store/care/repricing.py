@@ -25,7 +25,7 @@ from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import exclusive_transaction, writing_failed
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
-from ragrounds.models.options import VLLM, read_options
+from ragrounds.models.options import STARTED, read_options
 from ragrounds.models.prices import Price, listed_price, used_price
 
 Plain = dict[str, Any]
@@ -152,7 +152,7 @@ class Repricing:
                 is_by_reply = price.gpu_hour is not None or price.cache_write is not None
                 response = self._response_usage(call.get("key", "") if is_by_reply else "")
                 return price.dollars(usage, response.busy, response.cache_writes)
-            if usage is None or provider == VLLM or "server" in spec.parameters or not model:
+            if usage is None or provider in STARTED or "server" in spec.parameters or not model:
                 return None
             return (
                 0.0

@@ -1,6 +1,6 @@
-"""vLLM server that this process starts, waits for, and stops.
+"""Model server that this process starts, waits for, and stops.
 
-``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is in
+It runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is in
 ``RAGROUNDS_HOME/logs``.
 """
 
@@ -10,38 +10,21 @@ import contextlib
 import http.client
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from msgspec import Struct
 
-from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.errors import StopRun
 from ragrounds.base.http import REPLY
 from ragrounds.models import supervisor
 from ragrounds.recorder.redaction import redacted
-
-
-def executable() -> str:
-    """Return the path of ``vllm``.
-
-    Raises:
-        UserError: ``vllm`` is not installed.
-    """
-    beside = str(Path(sys.executable).parent)  # an environment that was not activated
-    program = shutil.which("vllm") or shutil.which("vllm", path=beside)
-    if program is None:
-        raise UserError(
-            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU (pip install "
-            "'ragrounds[vllm]'), or give a running server with --base-url."
-        )
-    return program
 
 
 def environment() -> Iterator[tuple[str, str]]:
@@ -86,14 +69,26 @@ class ServeCommand(Struct, frozen=True):
     """Model to serve, with arguments. Equal commands share one server."""
 
     model: str
-    arguments: tuple[str, ...] = ()
-    """Further arguments of ``vllm serve``."""
-    start_timeout: float = 1800.0
-    """Seconds until it must be ready: weights may have to be downloaded."""
+    """Name under which the server lists the model."""
+    arguments: tuple[str, ...]
+    """Further arguments of the server's program."""
+    start_timeout: float
+    """Seconds until it must be ready."""
+
+    software: ClassVar[str]
+    """Name of the server's program in messages."""
+
+    def line(self, port: int) -> list[str]:
+        """Return the program and all its arguments, to serve on a port of the loopback interface.
+
+        Raises:
+            UserError: the program or the weights are not installed.
+        """
+        raise NotImplementedError
 
 
-class VllmServer:
-    """vLLM server. Its methods may be called from any thread."""
+class StartedServer:
+    """Server of one command. Its methods may be called from any thread."""
 
     def __init__(self, command: ServeCommand, home: Path, tell: Tell) -> None:
         self.command = command
@@ -103,7 +98,8 @@ class VllmServer:
         self._running: subprocess.Popen[bytes] | None = None
         self._listeners: list[Callable[[], None]] = []
         model = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in command.model)[-60:]
-        self._log = home / "logs" / f"vllm-{model}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        program = command.software.lower()
+        self._log = home / "logs" / f"{program}-{model}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
         self._port = 0
         self._ready = False
 
@@ -121,7 +117,7 @@ class VllmServer:
         """Start the server unless it runs already, and wait until it answers. Return its URL.
 
         Raises:
-            UserError: ``vllm`` is not installed.
+            UserError: the server or the weights are not installed.
             StopRun: it ended while it started, or was not ready in time; with the last lines of its log.
         """
         with self._starting:
@@ -129,14 +125,14 @@ class VllmServer:
                 raise self.death()
             if self._ready:
                 return self.url
-            self._spawn(executable())
+            self._spawn()
             try:
                 self._wait()
             except StopRun:
                 self._end()
                 raise
             self._ready = True
-            threading.Thread(target=self._watch, name="ragrounds-vllm", daemon=True).start()
+            threading.Thread(target=self._watch, name="ragrounds-server", daemon=True).start()
             return self.url
 
     def stop(self) -> None:
@@ -154,12 +150,15 @@ class VllmServer:
     def death(self) -> StopRun:
         """Return the error to raise when the server has ended by itself."""
         code = self._running.poll() if self._running else None
-        return StopRun(f"The vLLM server of {self.command.model} ended {_exit_words(code)}. {self._tail()}")
+        return StopRun(f"The {self._name} ended {_exit_words(code)}. {self._tail()}")
 
-    def _spawn(self, program: str) -> None:
+    @property
+    def _name(self) -> str:
+        return f"{self.command.software} server of {self.command.model}"
+
+    def _spawn(self) -> None:
         self._port = free_port()
-        arguments = ["--host", "127.0.0.1", "--port", str(self._port), "--served-model-name", self.command.model]
-        line = [program, "serve", self.command.model, *arguments, *self.command.arguments]
+        line = self.command.line(self._port)
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             log = self._log.open("ab")
@@ -177,28 +176,29 @@ class VllmServer:
 
     def _wait(self) -> None:
         start = last_report = time.monotonic()
-        self._tell(f"vLLM: starting {self.command.model} on port {self._port}; its log: {self._log}")
+        self._tell(f"{self.command.software}: starting {self.command.model} on port {self._port}; its log: {self._log}")
         while True:
             if self._closing.is_set():
-                raise StopRun(f"The start of the vLLM server of {self.command.model} was cancelled.")
+                raise StopRun(f"The start of the {self._name} was cancelled.")
             if self._has_ended():
                 code = self._running.returncode if self._running else None
                 raise StopRun(
-                    f"vLLM could not serve {self.command.model}: it ended {_exit_words(code)}. {self._tail()}"
+                    f"{self.command.software} could not serve {self.command.model}: it ended {_exit_words(code)}. "
+                    f"{self._tail()}"
                 )
             if self._healthy():
                 break
             now = time.monotonic()
             if now - start > self.command.start_timeout:
                 raise StopRun(
-                    f"The vLLM server of {self.command.model} was not ready after {self.command.start_timeout:g} s "
+                    f"The {self._name} was not ready after {self.command.start_timeout:g} s "
                     f"(start_timeout). {self._tail()}"
                 )
             if now - last_report >= _EVERY:
                 last_report = now
-                self._tell(f"vLLM: loading {self.command.model}, {now - start:.0f} s so far")
+                self._tell(f"{self.command.software}: loading {self.command.model}, {now - start:.0f} s so far")
             self._closing.wait(0.1 if now - start < 5 else 1.0)
-        self._tell(f"vLLM: {self.command.model} is ready after {time.monotonic() - start:.0f} s")
+        self._tell(f"{self.command.software}: {self.command.model} is ready after {time.monotonic() - start:.0f} s")
 
     def _healthy(self) -> bool:
         """Return True if ``/health`` answers, and ``/v1/models`` names the model."""
@@ -247,8 +247,3 @@ def _exit_words(code: int | None) -> str:
     if code is None:
         return "by itself"
     return f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
-
-
-def arguments_of(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    """Return options with their values; options without a value are left out."""
-    return tuple(text for option, value in pairs if value is not None for text in (option, str(value)))
