@@ -163,7 +163,7 @@ _CAPABILITIES = {
     "stops": "stop strings end the text",
     "names_stop": "says which stop string it was",
     "keeps_stop": "leaves the stop string in the text",
-    "tools": "takes tools",
+    "tools": "takes tools, and shows them to the model",
     "chooses": "calls the tool that is required",
     "forms": "follows a JSON schema in replies",
     "logprobs": "gives log probabilities",

@@ -41,7 +41,7 @@ from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, asked_models, plan
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -53,8 +53,9 @@ from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
-from ragrounds.models.options import VLLM
+from ragrounds.models.options import VLLM, server_of
 from ragrounds.models.providers import BASELINE
+from ragrounds.models.server_facts import TOOLS, window_of
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.index.vector_events import BUILT
 from ragrounds.ui.tables.claim_text import live_claim_text
@@ -268,6 +269,7 @@ class _Replay:
             listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
             self._report_code_changes(planned)
         self._report_caps()
+        self._report_servers(recipe)
         if request.profile is not None:
             paper = published(request.profile, recipe.model or "")
             profile_words, scorer = paper.words(), described(paper.scorer or "")
@@ -367,6 +369,24 @@ class _Replay:
         for caps, agents in capped.items():
             subject = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
             self._listener.message(f"{subject} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
+
+    def _report_servers(self, recipe: Recipe) -> None:
+        """Report the windows of the models' servers, and agents whose tools a chat template leaves out."""
+        tell = self._listener.message
+        for server, facts in recipe.servers.items():
+            if (window := window_of(facts)) is not None:
+                tell(f"{server} reports a window of {window:,} tokens: longer prompts are cut to it where agents can.")
+            users = [
+                planned.run.agent
+                for planned in self.planned_runs
+                if planned.agent.card.graph == "tool_agent"
+                and server in {server_of(model.spec) for model in planned.all_models}
+            ]
+            if users and facts.get(TOOLS) == "False":
+                tell(
+                    f"The chat template of {server} leaves out tools: {', '.join(users)} can call none, and answers "
+                    "like an agent without tools."
+                )
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first if the user may have to confirm.

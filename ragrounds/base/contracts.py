@@ -108,6 +108,11 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
 
+def json_schema(name: str, schema: Mapping[str, object]) -> dict[str, object]:
+    """Return the :attr:`Request.response_format` that demands a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+
+
 class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A search as the journal records it."""
 

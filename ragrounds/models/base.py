@@ -7,7 +7,7 @@ import msgspec
 from ragrounds.base.contracts import Request
 from ragrounds.base.records import Reply
 from ragrounds.models import tokens
-from ragrounds.models.options import ModelOptions, cards
+from ragrounds.models.options import STARTED, ModelOptions, cards
 from ragrounds.models.prices import Price, listed_price, listed_window
 from ragrounds.models.traffic import Rates
 
@@ -40,6 +40,11 @@ class ProviderModel:
     def window(self) -> int | None:
         """Tokens that prompt and answer may have together; ``None`` if unknown."""
         return self._window
+
+    @property
+    def follows_schemas(self) -> bool:
+        """True if the server is known to make replies follow a JSON schema (`response_format`)."""
+        return self._options.serving.schemas or self._options.provider in STARTED
 
     @property
     def name(self) -> str:

@@ -81,7 +81,7 @@ _SIZES = tuple(
         r"input \(# tokens\)",
         r"input token count \(#\)",
         r"too long: # tokens",
-        r"contains # tokens",
+        r"contains (?:at least )?# (?:input )?tokens",
         r"Given: # `inputs` tokens",
     )
 )

@@ -18,7 +18,7 @@ from ragrounds.models.kept_prefixes import ASKED
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import LOCAL, VLLM, ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.reply_parts import noted, with_logprobs, without_keys
+from ragrounds.models.reply_parts import REPEATED_PREFIX, noted, with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
 from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
@@ -75,6 +75,9 @@ class OpenAICompatible(ProviderModel):
         if recent_prompts and reply.usage:
             recent_prompts.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
         reply = with_logprobs(reply, request.logprobs)
+        if request.prefix and reply.text.startswith(request.prefix):  # llama.cpp repeats what it continues
+            continued = msgspec.structs.replace(reply, text=reply.text[len(request.prefix) :])
+            reply = noted(continued, [REPEATED_PREFIX])
         if lost_usages and reply.usage:
             note = f"the usage includes failed tries whose tokens the server counted: {len(lost_usages)}"
             reply = noted(msgspec.structs.replace(reply, usage=sum(lost_usages, reply.usage)), [note])

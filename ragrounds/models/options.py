@@ -109,6 +109,8 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fingerprint that selects one of the servers known under this address or alias; ``None``: the first. Runs set
     it."""
     window: int | None = None
+    schemas: bool = False
+    """True if the server makes replies follow a JSON schema; set for kinds of servers that are known to."""
     timeout: float = 600.0
     tries: int = 6
     patience: float = 300.0

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ragrounds.base.contracts import Continuation, Model, Request, Tool
+from ragrounds.base.contracts import Continuation, Model, Request, Tool, json_schema
 from ragrounds.base.errors import StopRun, UserError, nearest
 from ragrounds.base.records import Message, Reply
 from ragrounds.base.specs import Spec, parse
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.options import LOCAL, read_options
 from ragrounds.models.prices import Price
+from ragrounds.models.reply_parts import REPEATED_PREFIX
 from ragrounds.models.request_arguments import CannotTake
 
 BASELINE = "baseline:extractive"
@@ -52,21 +53,12 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
 
 
 _ASKED = (Message("user", "Write out the numbers from one to nine as words, separated by spaces, and nothing else."),)
-_BEGUN, _NEXT, _STOP = "one two three four", "five", "seven"
+_BEGUN, _NEXT, _STOP = "Counting: one two three four", "five", "seven"
+"""A new turn would hardly begin with `_BEGUN`, so a reply that does repeats what it continues."""
 _TOOL = Tool.taking("word", "The word.", name="look_up", description="Looks up a word. Use it for every question.")
 _FIELD = "numbers"
-_FORM: dict[str, object] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "counted",
-        "schema": {
-            "type": "object",
-            "properties": {_FIELD: {"type": "string"}},
-            "required": [_FIELD],
-            "additionalProperties": False,
-        },
-    },
-}
+_SCHEMA = {"type": "object", "properties": {_FIELD: {"type": "string"}}, "required": [_FIELD]}
+_FORM = json_schema("counted", {**_SCHEMA, "additionalProperties": False})
 
 
 class ServerCapabilities(Struct, frozen=True, kw_only=True):
@@ -83,7 +75,7 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     keeps_stop: bool | None = None
     """True if the stop string is part of the text; otherwise it is appended here."""
     tools: bool | None = None
-    """True if the server accepts tools."""
+    """True if the server accepts tools, and the prompt that the model reads has them."""
     chooses: bool | None = None
     """True if the model calls the tool required by `tool_choice`."""
     forms: bool | None = None
@@ -126,13 +118,18 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         stops=_stopped(plain),
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
-        tools=tools is not None,
+        tools=tools is not None and _has_tools(plain, tools),
         chooses=forced is not None and [call.name for call in forced.calls[:1]] == [_TOOL.name],
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
         server_facts=await ask_servers(options) if options.has_server or options.provider == LOCAL else {},
     )
+
+
+def _has_tools(plain: Reply, with_tools: Reply) -> bool:
+    """Return False if a chat template drops tools: the prompt has then as many tokens with them as without."""
+    return not plain.usage or not with_tools.usage or with_tools.usage.input > plain.usage.input
 
 
 def _stopped(reply: Reply) -> bool | None:
@@ -155,8 +152,9 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
         return "turns", "the server refused to continue an unfinished turn"
     reply_words = reply.text.lower().split()
     if reply_words[:1] == [_NEXT]:
-        return "prefix", "the model continued its turn"
-    if reply_words[:1] == ["one"]:
+        repeats = "; the server repeats its beginning, which is cut off" if REPEATED_PREFIX in reply.notes else ""
+        return "prefix", f"the model continued its turn{repeats}"
+    if reply_words[:1] in (["one"], ["counting:"]):
         return "turns", "the server began a new turn"
     return "turns", f"unclear, so the safe way is used: after {_BEGUN!r} came {reply.text[:60]!r}"
 

@@ -355,6 +355,10 @@ def _without_keys(reply: Reply, redact: Redactor) -> tuple[TokenLogprob, ...] | 
     return reply.logprobs if redact(spelled) == spelled and redact(alternatives) == alternatives else None
 
 
+REPEATED_PREFIX = "the server repeated the text to continue, which was cut off"
+"""Note of a reply."""
+
+
 def noted(reply: R, notes: Iterable[str]) -> R:
     """Return the reply with further notes; empty ones are left out."""
     more = tuple(filter(None, notes))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,7 +37,12 @@ _WEIGHTS = ("n_params", "size", "n_vocab", "vocab_type", "n_embd", "n_ctx_train"
 """Fields of llama.cpp's `meta`, which describe the weights."""
 _LONGEST = 200
 """Maximal characters of a fact; a longer one is replaced by a digest."""
-WINDOW = "max_model_len"
+WINDOWS = ("max_model_len", "n_ctx", "max_total_tokens")
+"""Facts that give the tokens of prompt and answer together."""
+TOOLS = "supports_tools"
+"""Fact that is False if the chat template leaves out tools."""
+_LOCATIONS = ("root", "model_path")
+"""Facts that may be a path, whose last part names the weights."""
 
 Facts = Mapping[str, str]
 """Fact → value, both as text; empty: the server reported nothing."""
@@ -43,17 +50,37 @@ Facts = Mapping[str, str]
 
 def fingerprint(facts: Facts) -> str:
     """Return twelve hexadecimal digits that identify the facts of a server."""
-    return hashlib.sha256(msgspec.json.encode(dict(facts), order="deterministic")).hexdigest()[:12]
+    return hashlib.sha256(msgspec.json.encode(_identity(facts), order="deterministic")).hexdigest()[:12]
+
+
+def _identity(facts: Facts) -> dict[str, str]:
+    """Return the facts that identify weights, template and version, without folders and without the window."""
+    return {
+        name: re.split(r"[/\\]", value)[-1] if name in _LOCATIONS and PurePath(value).is_absolute() else value
+        for name, value in facts.items()
+        if name not in (*WINDOWS, TOOLS)
+    }
+
+
+def window_of(facts: Facts) -> int | None:
+    """Return the tokens that prompt and answer may have together; ``None`` if the server does not report them."""
+    return min((int(facts[name]) for name in WINDOWS if facts.get(name, "").isdecimal()), default=None)
+
+
+def follows_schemas(facts: Facts) -> bool:
+    """Return True for llama.cpp, vLLM, SGLang and Ollama, which make replies follow a JSON schema."""
+    return facts.get("owned_by") in ("llamacpp", "vllm", "sglang", "library")
 
 
 def differing(before: Facts, now: Facts) -> list[str]:
-    """Return the facts that were reported both times with different values."""
-    return [name for name in before if name in now and before[name] != now[name]]
+    """Return the facts that identify a server and were reported both times with different values."""
+    earlier, present = _identity(before), _identity(now)
+    return [name for name in earlier if name in present and earlier[name] != present[name]]
 
 
 def same_server(before: Facts, now: Facts) -> bool:
     """Return True if both may come from the same server: they share a fact, and no shared fact differs."""
-    return not differing(before, now) and any(name in now for name in before)
+    return not differing(before, now) and any(name in now for name in _identity(before))
 
 
 def described(facts: Facts, names: list[str]) -> str:
@@ -88,7 +115,8 @@ async def ask_servers(options: ModelOptions) -> Facts:
                     f"reports {described(facts, names)}. Servers that share calls must run the same model: leave one "
                     "out, or restart it like the others."
                 )
-        agreed |= facts
+        windows = [window_of(reported) or sys.maxsize for reported in (agreed, facts)]
+        agreed = {**facts, **agreed} if windows[0] <= windows[1] else {**agreed, **facts}
     return agreed
 
 
@@ -172,11 +200,12 @@ class Probe(Struct, frozen=True):
     fields: tuple[str, ...]
 
     def read(self, answer: object, model: str) -> Iterator[tuple[str, str]]:
-        """Yield the facts in an answer: its own, those of llama.cpp's settings, and of Ollama's weights by that
+        """Yield the facts in an answer: its own, those of llama.cpp's parts, and of Ollama's weights by that
         name."""
         fields = _fields(answer)
         yield from _facts(fields, self.fields)
-        yield from _facts(_fields(fields.get("default_generation_settings")), self.fields)
+        for part in ("default_generation_settings", "chat_template_caps"):
+            yield from _facts(_fields(fields.get(part)), self.fields)
         for entry in objects_in(fields.get("models")):
             if entry.get("name") in (model, f"{model}:latest"):
                 yield from _facts(entry, self.fields)
@@ -184,7 +213,7 @@ class Probe(Struct, frozen=True):
 
 _PROBES = (
     Probe("vllm", "/version", ("version",)),
-    Probe("llamacpp", "/props", ("build_info", "model_path", "chat_template", "n_ctx")),
+    Probe("llamacpp", "/props", ("build_info", "model_path", "chat_template", "n_ctx", TOOLS)),
     Probe("library", "/api/tags", ("digest",)),
     Probe("library", "/api/version", ("version",)),
     Probe("sglang", "/get_model_info", ("model_path", "weight_version")),

@@ -121,10 +121,18 @@ def test_servers_of_a_group_that_differ_stop_the_run(command: Cli) -> None:
         done = command(*RUN, "--base-url", f"{a.url},{b.url}", "--alias", "lab")
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
-        assert (
-            f"{a.url} reports root /weights/a, max_model_len 8192, {b.url} reports root /weights/b, max_model" in line
-        )
+        assert f"{a.url} reports root /weights/a, {b.url} reports root /weights/b. Servers" in line
         assert asked(a, b) == 0
+
+
+def test_another_window_or_folder_is_no_other_server_and_prompts_fit_the_window(command: Cli, home: Path) -> None:
+    for root, length, made in (("/weights/m", 8192, 4), ("/moved/m", 4096, 0)):
+        with serving(root=root, length=length) as server:
+            done = command(*at(server.url, "--alias", "lab"))
+            assert f"{made} model calls made" in done.stderr, done.stderr
+            assert f"reports a window of {length:,} tokens" in done.stderr
+    with Store(home) as store:
+        assert [run.identity["windows"]["model"] for run in store.runs()] == [8192, 4096]
 
 
 def at(url: str, *more: str) -> tuple[str, ...]:

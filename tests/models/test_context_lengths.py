@@ -55,6 +55,10 @@ SAID = [
         "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
         (40000, 32768),
     ),
+    (
+        "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens.",
+        (2049, 2048),
+    ),
 ]
 
 

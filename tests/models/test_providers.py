@@ -11,7 +11,7 @@ from ragrounds.models.providers import _stopped, probe
 NUMBERS = "one two three four five six seven eight nine".split()
 
 
-def server(*, continues="yes", names=False, keeps=False, tools=True, arguments="taken"):
+def server(*, continues="yes", dropped=False, names=False, keeps=False, tools=True, arguments="taken"):
     async def complete(request):
         body = await request.json()
         if body.get("tools") and not tools:
@@ -19,7 +19,7 @@ def server(*, continues="yes", names=False, keeps=False, tools=True, arguments="
         if arguments == "refused" and {"tool_choice", "response_format", "logprobs"} & set(body):
             return web.json_response({"error": {"message": "no such argument"}}, status=400)
         last = body["messages"][-1]
-        begun = last["content"].split() if last["role"] == "assistant" else []
+        begun = last["content"].removeprefix("Counting:").split() if last["role"] == "assistant" else []
         if begun and continues == "refused":
             return web.json_response({"error": {"message": "cannot continue"}}, status=400)
         if begun and continues == "ignored":
@@ -31,7 +31,8 @@ def server(*, continues="yes", names=False, keeps=False, tools=True, arguments="
                 words = words[: words.index(stop) + keeps]
                 if names:
                     choice["stop_reason"] = stop
-        choice["message"] = {"role": "assistant", "content": (" " if begun else "") + " ".join(words)}
+        start = last["content"] if begun and continues == "repeated" else ""
+        choice["message"] = {"role": "assistant", "content": start + (" " if begun else "") + " ".join(words)}
         if arguments == "taken":
             if body.get("tool_choice") == {"type": "function", "function": {"name": "look_up"}}:
                 function = {"name": "look_up", "arguments": '{"word": "one"}'}
@@ -40,7 +41,8 @@ def server(*, continues="yes", names=False, keeps=False, tools=True, arguments="
                 choice["message"]["content"] = '{"numbers": "one two'
             if body.get("logprobs"):
                 choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5} for word in words]}
-        return web.json_response({"choices": [choice], "model": "m"})
+        usage = {"prompt_tokens": 30 if not body.get("tools") or dropped else 70, "completion_tokens": 9}
+        return web.json_response({"choices": [choice], "model": "m", "usage": usage})
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", complete)
@@ -57,6 +59,14 @@ async def test_the_way_that_works_is_found(how, way):
     assert (await probed(continues=how)).continues == way
 
 
+async def test_a_repeated_prefix_is_cut_off_and_named():
+    found = await probed(continues="repeated")
+    assert (found.continues, found.reason) == (
+        "prefix",
+        "the model continued its turn; the server repeats its beginning, which is cut off",
+    )
+
+
 @pytest.mark.parametrize("names", [True, False])
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_what_becomes_of_stop_strings(names, keeps):
@@ -67,6 +77,7 @@ async def test_what_becomes_of_stop_strings(names, keeps):
 async def test_whether_tools_are_taken():
     assert (await probed(tools=True)).tools is True
     assert (await probed(tools=False)).tools is False
+    assert (await probed(dropped=True)).tools is False
 
 
 @pytest.mark.parametrize("arguments", ["taken", "refused", "ignored"])

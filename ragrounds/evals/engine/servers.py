@@ -18,11 +18,20 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
-from ragrounds.base.specs import parse
+from ragrounds.base.specs import Value, parse
 from ragrounds.evals.store.servers import KnownServer, fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import LOCAL, ModelOptions, read_options
-from ragrounds.models.server_facts import ask_server, ask_servers, described, differing, fingerprint, same_server
+from ragrounds.models.server_facts import (
+    ask_server,
+    ask_servers,
+    described,
+    differing,
+    fingerprint,
+    follows_schemas,
+    same_server,
+    window_of,
+)
 
 _ADDRESSES = "addresses"
 """Name of the fact that contains the addresses of an alias."""
@@ -34,7 +43,8 @@ class ProbedServers(Struct, frozen=True):
     """Servers of some models."""
 
     texts: Mapping[str, str] = {}
-    """Map from a model's text to the text by which it is opened, with the server's fingerprint if it has one."""
+    """Map from a model's text to the text by which it is opened, with what is known of its server: the window, the
+    fingerprint of another server than the first, and whether replies follow schemas."""
     facts: Mapping[str, Mapping[str, str]] = {}
     """Map from model and server to the facts that the server reports: see :attr:`ragrounds.base.records.Run.servers`.
     """
@@ -78,8 +88,15 @@ async def probe_servers(
         server = server_by_address[address]
         if server is not None:
             facts[server.server] = server.facts
-            if server.fingerprint:
-                texts[text] = str(spec.having(fingerprint=server.fingerprint))
+            opened: dict[str, Value] = {"fingerprint": server.fingerprint} if server.fingerprint else {}
+            # A resumed run keeps the window that its prompts were cut to.
+            reported = resumed.servers.get(server.server, server.facts) if resumed is not None else server.facts
+            if options.window is None and (window := window_of(reported)) is not None:
+                opened["window"] = window
+            if follows_schemas(server.facts):
+                opened["schemas"] = True
+            if opened:
+                texts[text] = str(spec.having(**opened))
     return ProbedServers(texts, facts)
 
 
@@ -182,7 +199,7 @@ def _changed(options: ModelOptions, before: KnownServer, reported: Mapping[str, 
     was = described(before.facts, [name for name in names if name in before.facts])
     today = described(reported, [name for name in names if name in reported])
     seen = time.strftime("%Y-%m-%d %H:%M", time.localtime(before.last))
-    urls = ", ".join(options.serving.urls)
+    urls = ", ".join(options.serving.urls) or "this machine"
     effect = "its answers are stored separately from earlier ones"
     if resumed is not None:
         fix = f"Start the earlier server to resume {resumed.id}, or begin a new run with --server-changed new: {effect}"

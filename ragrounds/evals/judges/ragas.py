@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
+from ragrounds.base.contracts import json_schema
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Reply
 from ragrounds.base.replies import json_objects
@@ -75,6 +76,7 @@ class AskedJudge:
             node=self._asked.node,
             tries=TRIES,
             occurrences=self._occurrences[prompt],
+            schema=json_schema("reply", response_model.model_json_schema()),
         )
         if parsed is None:
             raise Unusable(reason)

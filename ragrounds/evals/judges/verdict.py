@@ -2,7 +2,8 @@
 
 The last verdict counts: if a reply contains several verdicts for an axis (it quoted an answer that contains one, or it
 changed its mind), the last one is taken. Nothing is guessed: prose without a verdict, a verdict for both, and a word
-that is not in the form are unreadable, with a reason. An unreadable reply is requested again as a new occurrence.
+that is not in the form are unreadable, with a reason. An unreadable reply is requested again as a new occurrence, with
+the verdict's JSON schema if the judge's server follows one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msgspec import Struct
 from ragrounds.base.contracts import Entry, Journal, Model, Request
 from ragrounds.base.records import DECLINED, Call, Fault, Message, Reply, Usage
 from ragrounds.base.replies import json_objects, read_reply
+from ragrounds.base.specs import parse
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
@@ -181,7 +183,7 @@ async def ask(
     node: str = "judge",
     first: int = 0,
 ) -> Judgement:
-    """Ask until every axis has a verdict, at most `tries` times.
+    """Ask until every axis has a verdict, at most `tries` times, and not twice in the same words at temperature 0.
 
     The reply with verdicts on most axes counts; a complete reply ends the tries. Calls have the role ``judging``;
     `first` is the occurrence number of the first call.
@@ -192,8 +194,9 @@ async def ask(
     best = VerdictRead({}, dict.fromkeys(form.axes, EMPTY))
     calls: list[Call] = []
     last_text = ""
-    for occurrence in range(first, first + tries):
-        request = Request(messages=tuple(messages), occurrence=occurrence)
+    schema = None if form.strict("") is not None else form.schema  # published forms are asked for as published
+    for occurrence, response_format in enumerate(formats_of_tries(judge, tries, schema), first):
+        request = Request(messages=tuple(messages), occurrence=occurrence, response_format=response_format)
         try:
             reply = await call(judge, journal, request, node, calls)
         except CallFailed:
@@ -226,6 +229,19 @@ async def ask(
     )
 
 
+def formats_of_tries(judge: Model, tries: int, schema: dict[str, object] | None) -> list[dict[str, object] | None]:
+    """Return `response_format` of each try of a judge that may reply in a wrong form.
+
+    The first try leaves the judge free to reason. Later ones demand the schema if its server follows one: a local
+    server (:attr:`ragrounds.models.base.ProviderModel.follows_schemas`). An equal request at temperature 0 would be
+    answered equally.
+    """
+    later = schema if getattr(judge, "follows_schemas", False) else None
+    if parse(judge.spec).parameters.get("temperature") == 0:
+        tries = min(tries, 1 if later is None else 2)
+    return [None, *[later] * (tries - 1)][:tries]
+
+
 async def ask_until_read(
     judge: Model,
     journal: Journal,
@@ -236,8 +252,12 @@ async def ask_until_read(
     node: str,
     tries: int,
     occurrences: Iterator[int],
+    schema: dict[str, object] | None = None,
 ) -> tuple[T | None, str]:
     """Ask until `read` makes something of a reply, at most `tries` times; each call takes the next occurrence number.
+
+    Args:
+        schema: JSON schema of a readable reply, for :func:`formats_of_tries`.
 
     Returns:
         What was read, or ``None`` and the reason why the last reply could not be read.
@@ -247,8 +267,8 @@ async def ask_until_read(
         ragrounds.base.errors.StopRun: the judge cannot be asked at all.
     """
     reason = EMPTY
-    for _ in range(tries):
-        request = Request(messages=tuple(messages), occurrence=next(occurrences))
+    for response_format in formats_of_tries(judge, tries, schema):
+        request = Request(messages=tuple(messages), occurrence=next(occurrences), response_format=response_format)
         reply = await call(judge, journal, request, node, calls)
         if reply.finish in DECLINED:
             reason = REFUSED

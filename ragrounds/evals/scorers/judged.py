@@ -14,6 +14,7 @@ from shlex import join, quote
 
 from msgspec import Struct
 
+from ragrounds.base.contracts import json_schema
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.evals.scorers.base import ScorerRecord
@@ -50,6 +51,15 @@ class VerdictForm(Struct, frozen=True):
         """Form of the object, for the prompt."""
         choices = " or ".join(f'"{value}"' for value in self.values)
         return "{" + ", ".join(f'"{axis}": {choices}' for axis in self.axes) + "}"
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """`response_format` that demands the object."""
+        properties = {axis: {"enum": list(self.values)} for axis in self.axes}
+        return json_schema(
+            "verdict",
+            {"type": "object", "properties": properties, "required": list(self.axes), "additionalProperties": False},
+        )
 
     def strict(self, text: str) -> str | None:
         """Return the value of a reply by the form's own rules, empty if no value is found; ``None`` to use the general
