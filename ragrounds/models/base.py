@@ -47,6 +47,11 @@ class ProviderModel:
         return self._options.serving.schemas or self._options.provider in STARTED
 
     @property
+    def is_greedy(self) -> bool:
+        """True if the temperature is 0, so that an equal request has an equal reply."""
+        return self._options.sampling.temperature == 0
+
+    @property
     def name(self) -> str:
         """Name of the model on the server."""
         return self._options.model

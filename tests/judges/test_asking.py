@@ -42,8 +42,8 @@ async def test_an_unparsable_verdict_is_asked_for_again_as_a_new_occurrence(jour
 
 @pytest.mark.parametrize(("follows", "formats"), [(False, [None]), (True, [None, TWO.schema])])
 async def test_at_temperature_0_no_request_is_repeated_and_a_schema_is_demanded(journal, follows, formats):
-    judge = Scripted(lambda prompt, occurrence: "", name="openai:j[temperature=0]")
-    judge.follows_schemas = follows
+    judge = Scripted(lambda prompt, occurrence: "")
+    judge.is_greedy, judge.follows_schemas = True, follows
     await ask(judge, journal, ASKED, TWO)
     assert [request.response_format for request in judge.requests] == formats
 

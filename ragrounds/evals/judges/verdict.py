@@ -21,7 +21,6 @@ from msgspec import Struct
 from ragrounds.base.contracts import Entry, Journal, Model, Request
 from ragrounds.base.records import DECLINED, Call, Fault, Message, Reply, Usage
 from ragrounds.base.replies import json_objects, read_reply
-from ragrounds.base.specs import parse
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
@@ -237,7 +236,7 @@ def formats_of_tries(judge: Model, tries: int, schema: dict[str, object] | None)
     answered equally.
     """
     later = schema if getattr(judge, "follows_schemas", False) else None
-    if parse(judge.spec).parameters.get("temperature") == 0:
+    if getattr(judge, "is_greedy", False):
         tries = min(tries, 1 if later is None else 2)
     return [None, *[later] * (tries - 1)][:tries]
 
