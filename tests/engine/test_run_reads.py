@@ -226,6 +226,37 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
         assert server.stats()["answered"] <= 9
 
 
+LISTED = {"above": "KNOWN = os.listdir(HERE / 'cache')", "each": "(HERE / 'cache' / str(len(COUNT))).write_text('')"}
+
+
+def test_a_listed_folder_with_files_that_the_system_writes_again(write: Any, ran: Any, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    for number in (1, 2, 3):
+        (tmp_path / "cache" / str(number)).touch()
+    write(**LISTED)
+    first = ran()
+    assert ran()[:2] == (first.run, 0)
+    (tmp_path / "cache" / "4").touch()
+    assert f"since {first.run}, the folder cache changed" in ran().said
+
+
+def test_a_command_killed_in_its_first_attempt_leaves_no_second_run(
+    write: Any, ran: Any, tmp_path: Path, home: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    write(above=LISTED["above"], each=f"{LISTED['each']}; 'ENDS' in os.environ and os.kill(os.getppid(), 9)")
+    words = ["run", "--agent", "./mine.py:answer", "--limit", "3", "--display", "none"]
+    killed = run_python([sys.executable, "-m", "ragrounds", *words], cwd=tmp_path, env={**os.environ, "ENDS": "1"})
+    assert killed.returncode == -signal.SIGKILL
+    with Store(home) as store:
+        (empty,) = store.runs()
+        assert not store.done(empty)
+    again = ran()
+    assert (again.run, again.asked) == (empty.id, 3)
+    with Store(home) as store:
+        assert [run.id for run in store.runs()] == [empty.id]
+
+
 @pytest.mark.slow
 def test_another_model_behind_the_same_address(write: Any, ran: Any, tmp_path: Path) -> None:
     """By what the server lists; its answers are never those of the first one's."""

@@ -355,8 +355,8 @@ class SystemDependencies:
             if read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at):
                 return read.value
             return _file_digest(path) if read.kind == "file" else _source(path)[0]
-        if read.kind == "folder":
-            return _listing(path, written_files)
+        if read.kind == "folder":  # files that the system has written since may have been in it before
+            return read.value if read.value == _listing(path, ()) else _listing(path, written_files)
         if read.kind == "variable":
             return self._variable(read.name)
         if read.kind == "package":

@@ -33,6 +33,7 @@ from ragrounds.evals.engine.system_identity import (
     compared,
     differences,
     differing_parts,
+    find_abandoned_run,
     find_matching_run,
     in_words,
     is_own,
@@ -439,7 +440,8 @@ def find_or_start_run(
     servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     identity: SystemIdentity | None = None,
 ) -> Run:
-    """Return the run of this identity that the store has, unless `new`; otherwise start a new one.
+    """Return the run of this identity that the store has, unless `new`; otherwise start a new one, in place of one that
+    was abandoned before its first attempt.
 
     A run of a system with its own models is identified by its calls as well as its identity.
 
@@ -454,10 +456,13 @@ def find_or_start_run(
         earlier = earlier if earlier and not differences(store, earlier, current) else None
     if earlier and not new:
         return earlier
+    abandoned = None if new else find_abandoned_run(store, current)
+    if abandoned:
+        store.remove(abandoned)
     content = dict(current.identity)
     digest, agent = fingerprint(content), opened.agent.spec
     run = Run(
-        id=new_run_id(agent, digest, [run.id for run in store.runs()]),
+        id=abandoned.id if abandoned else new_run_id(agent, digest, [run.id for run in store.runs()]),
         agent=agent,
         benchmark=benchmark.name,
         questions=benchmark.version,

@@ -14,6 +14,7 @@ import msgspec
 
 from ragrounds.agents.systems.reads import Difference, SystemDependencies
 from ragrounds.base.records import Run
+from ragrounds.evals.store.leases import worker
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.server_facts import described, differing
@@ -51,6 +52,16 @@ def find_matching_run(store: Store, now: SystemIdentity) -> Run | None:
     """Return the newest run that still matches this system; ``None`` if no run does."""
     same = (run for run in reversed(store.runs()) if same_agent(run, now))
     return next((run for run in same if not differences(store, run, now)), None)
+
+
+def find_abandoned_run(store: Store, now: SystemIdentity) -> Run | None:
+    """Return the newest run of the present agent without attempts; ``None`` if there is none.
+
+    A command that was killed during its first attempts leaves such a run. What its system had written by then is not
+    recorded, so it may not match the system any more.
+    """
+    same = (run for run in reversed(store.runs()) if same_agent(run, now))
+    return next((run for run in same if not store.done(run) and not worker(store.engine, run.id)), None)
 
 
 def differences(store: Store, run: Run, now: SystemIdentity) -> list[Difference]:

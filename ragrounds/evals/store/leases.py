@@ -159,10 +159,10 @@ def is_stale(lease: sa.Row[tuple[object, ...]]) -> bool:
 
 
 def worker(engine: sa.Engine, run: str) -> str:
-    """Describe the process that owns the lease of a run; empty if there is no lease."""
+    """Describe the process that owns the lease of a run; empty if there is no lease, or its owner has ended."""
     with engine.connect() as connection:
         row = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
-    return f"process {row.pid} on {row.host}" if row else ""
+    return f"process {row.pid} on {row.host}" if row and not is_stale(row) else ""
 
 
 def _own_columns() -> dict[str, object]:
