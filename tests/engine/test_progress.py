@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from ragrounds.base.records import Attempt, Reply
-from ragrounds.evals.engine.progress import PILOT, attempts_left, costs_money, pilot_questions, project, projection
+from ragrounds.evals.engine.in_flight import IN_FLIGHT
+from ragrounds.evals.engine.progress import (
+    PILOT,
+    ReplayProgress,
+    RunProgress,
+    attempts_left,
+    costs_money,
+    pilot_questions,
+    project,
+    projection,
+)
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
@@ -112,3 +122,13 @@ def test_which_models_cost_money(store: Store) -> None:
     assert costs_money([free]) is False
     assert costs_money([free, unknown]) is None
     assert costs_money([free, unknown, paid]) is True
+
+
+def test_the_time_left_is_estimated_once_every_place_in_flight_has_ended_two_attempts(store: Store) -> None:
+    progress = ReplayProgress(store, [])
+    counts = progress.runs["run"] = RunProgress("direct", 100)
+    progress.in_flight = lambda: [IN_FLIGHT] * 16  # type: ignore[list-item]
+    for done, is_known in ((0, False), (1, False), (31, False), (32, True)):
+        counts.done = done
+        progress._ends.extend([progress.started + 1.0] * (done - len(progress._ends)))
+        assert (progress.seconds_left is not None) == is_known, done

@@ -27,6 +27,8 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 
+_ENOUGH = 8
+"""Minimal number of attempts that ended before the remaining time is estimated."""
 _RECENT = 500
 """Number of most recent attempts whose ends determine the rate."""
 
@@ -181,8 +183,13 @@ class ReplayProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds that remain, at the rate of the most recent attempts; ``None`` before the first."""
-        return self.left / self.rate if self.done else None
+        """Estimated seconds that remain, at the rate of the most recent attempts; ``None`` until enough have ended.
+
+        The first attempts of each place in flight end at about the same time: their rate is too low before, too high
+        after.
+        """
+        is_known = self.done >= max(_ENOUGH, 2 * len(self.in_flight()))
+        return self.left / self.rate if is_known else None
 
 
 PILOT = 8

@@ -22,6 +22,7 @@ from ragrounds.ui.progress.lines import (
     longest,
     node_words,
     pooled_words,
+    time_left,
 )
 from ragrounds.ui.progress.screen import footer_lines, line, page, rule, server_words, title
 from ragrounds.ui.tables.comparison_tables import interval
@@ -70,13 +71,12 @@ def table_parts(facts: ProgressFacts, width: int = 160) -> list[RenderableType]:
 
 
 def _bar(facts: ProgressFacts, width: int) -> RenderableType:
-    left = f"{duration(facts.seconds_left)} left" if facts.seconds_left is not None else "time left not known yet"
     share = facts.done / facts.total if facts.total else 1.0
     # Rounded down: 100 % is shown only if everything is done.
     done = min(99, int(100 * share)) if share < 1 else 100
     highest = max(facts.trend, default=0)  # of the rate over time, as bars: ▁▃▇
     spark = "".join("▁▂▃▄▅▆▇█"[min(7, 8 * count // (highest + 1))] for count in facts.trend) if highest else ""
-    counts = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {spark} {left}"
+    counts = f"{facts.done:,} of {facts.total:,} attempts ({done} %)  {facts.rate:.1f}/s {spark} {time_left(facts)}"
     if width < 2 * len(counts):
         return line(counts)
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -20,13 +20,18 @@ _NODES = 4
 """Nodes that are named."""
 
 
+def time_left(facts: ProgressFacts) -> str:
+    """Return the estimated remaining time in words."""
+    return f"{duration(facts.seconds_left)} left" if facts.seconds_left is not None else "time left not known yet"
+
+
 def progress_line(facts: ProgressFacts) -> str:
     """Return the counts of all runs in one line."""
     outcomes, spent = facts.outcomes, facts.spent
     empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
     first = (
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
-        f"{at_least(spent, spent.cost_paid)} paid, {duration(facts.seconds_left)} left"
+        f"{at_least(spent, spent.cost_paid)} paid, {time_left(facts)}"
     )
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
