@@ -6,6 +6,7 @@ events, and a :class:`RunResult` is the result.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -470,6 +471,16 @@ def _claim_stop(
 
 
 def _reasons(store: Store, runs: Sequence[Run], status: str) -> tuple[tuple[str, int], ...]:
-    reasons = Counter(summary.reason for run in runs for summary in store.summaries(run) if summary.status == status)
-    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
-    return (*reasons.most_common(3), *([("for other reasons", rest)] if rest else []))
+    """Return the three most frequent reasons, each by its first message, with their counts, and the number of others.
+
+    Messages that differ in a size, such as a prompt's tokens, have one reason. A status has three digits.
+    """
+    messages: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for reason in (summary.reason for run in runs for summary in store.summaries(run) if summary.status == status):
+        kind = re.sub(r"\d[\d,]{3,}", "#", reason)
+        messages.setdefault(kind, reason)
+        counts[kind] += 1
+    frequent = [(messages[kind], count) for kind, count in counts.most_common(3)]
+    rest = counts.total() - sum(count for _, count in frequent)
+    return (*frequent, *([("for other reasons", rest)] if rest else []))

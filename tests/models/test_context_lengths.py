@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import ragrounds as rr
 from ragrounds.models.faults import TooLong, too_long
+from tests.servers.http_script import Asked, Told, answering
 
 SAID = [
     # OpenAI
@@ -85,3 +89,16 @@ def test_the_failure_says_both() -> None:
         "(Fewer or shorter passages, AGENT[top_k=…], or a model or server with a longer context.)",
     )
     assert "does not report" in TooLong(None, None).failed("x").message
+
+
+def test_failures_that_differ_in_a_size_have_one_reason(home: Path) -> None:
+    def refuse(asked: Asked, before: int) -> Told:
+        error = {"message": f"the request has {2900 + before} tokens", "type": "exceed_context_size_error"}
+        return Told({"error": error | {"n_prompt_tokens": 2900 + before, "n_ctx": 2048}}, 400)
+
+    with answering(refuse) as server:
+        model = f'openai:m[base_url="{server.url}/v1"]'
+        result = rr.run("sample", "direct", model=model, limit=3, home=home, progress=False, fail_after="never")
+    ((reason, count),) = result.failures
+    assert count == 3
+    assert "the model's limit is 2,048" in reason
