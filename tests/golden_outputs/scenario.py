@@ -24,6 +24,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -275,13 +276,17 @@ WORD_OUTPUTS: dict[str, Callable[[Scenario], str]] = {
 """Name → what gives the words."""
 
 
+@cache
+def _masked_paths(folder: Path) -> dict[str, str]:
+    """Return the paths that are masked, in their order, and their masks: tens of thousands of texts ask for them."""
+    return {str(folder.resolve()): "<folder>", str(folder): "<folder>", str(HERE.resolve().parents[1]): "<root>"}
+
+
 def masked_text(text: str, folder: Path, runs: dict[str, str]) -> str:
     """A text without what differs from run to run; blanks are one, since masks have other widths."""
     text = re.sub(r"(Usage: |Try ')(python -m )?\S+", r"\1ragrounds", text)
-    root = str(Path(__file__).resolve().parents[2])
-    for path in (str(folder.resolve()), str(folder)):
-        text = text.replace(path, "<folder>")
-    text = text.replace(root, "<root>")
+    for path, mask in _masked_paths(folder).items():
+        text = text.replace(path, mask)
     for run, name in runs.items():
         text = text.replace(run, name)
     for pattern, mask in ((_PORT, "<server>"), (_ID, "<run>"), (_HEX, "<hex>"), (_TIME, "<time>"), (_BAR, "")):
