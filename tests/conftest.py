@@ -41,7 +41,10 @@ MEMORY, ENOUGH = Path("/dev/shm"), 8 << 30
 
 
 def pytest_configure() -> None:
-    """Keep the tests' temporary files in memory, unless a user says where or there is little of it (a container)."""
+    """Keep compiled modules. Keep temporary files in memory, unless a user says where or there is little of it."""
+    # Images of containers often set this: each of the hundreds of processes would compile all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
         return
     room = os.statvfs(MEMORY)
