@@ -35,6 +35,8 @@ _MAX_SHOWN = 200
 """Maximum number of stored characters of a variable's value."""
 _CHANGED = "another"
 """Placeholder for the digest of a file that changed before its digest was computed."""
+_LISTED = "listed"
+"""Value of a written file that was in a listed folder before."""
 _MAX_ENTRIES = 20_000
 """Maximum number of entries of one kind per system."""
 OpenedFiles = Mapping[str, tuple[int, int]]
@@ -98,6 +100,8 @@ class RecordedDependencies(ReportedDependencies, eq=False):
     """Folder or package of its systems, with the interpreter and environment of their hosts."""
     starts: set[Path] = set()
     """Files and modules that are entry points of its systems."""
+    listed: set[str] = set()
+    """Files that were in listed folders before the system wrote them, if it did: their names count."""
     values: dict[tuple[Path, tuple[int, float]], str] = {}
     """Path, and size and time at reading → the digest at that time."""
     count: int = 0
@@ -113,6 +117,9 @@ class RecordedDependencies(ReportedDependencies, eq=False):
     def read(self, reported: ReportedDependencies) -> None:
         """Take in the dependencies that a process reports."""
         with self.lock:
+            for folder in reported.folders.keys() - self.folders.keys():
+                written = {*self.written, *reported.written}
+                self.listed |= {str(path) for path in _entries(Path(folder))} - written
             for kind in ReportedDependencies.__struct_fields__:
                 entries = getattr(self, kind)
                 entries.update(getattr(reported, kind))
@@ -160,6 +167,7 @@ class JoinedDependencies(RecordedDependencies, eq=False):
         if count != self.count:
             for part in self.parts:
                 self.read(part)
+            self.listed = {path for part in self.parts for path in part.listed}
             self.count = count
         return count
 
@@ -252,14 +260,13 @@ class SystemDependencies:
         """
         self.reads()
         earlier = list(recorded)
-        written_files = {read.name for read in earlier if read.kind == "written"} | {
-            self._name(p) for p in self._heard.written
-        }
+        written_files = {read.name: read.value for read in (*self._reads, *earlier) if read.kind == "written"}
+        new_files = {name for name, value in written_files.items() if value != _LISTED}
         differences = {}
         for read in earlier:
             if read.kind in ("written", "model", "server") or (read.kind == "file" and read.name in written_files):
                 continue
-            now = self._now(read, written_files)
+            now = self._now(read, new_files)
             if now is not None and now != read.value:
                 differences[read.kind, read.name] = Difference(read.kind, read.name, read.value, now)
         return [differences[key] for key in sorted(differences)]
@@ -276,7 +283,7 @@ class SystemDependencies:
         if self.source.sources:
             yield Read("code", "session", text_digest(*sorted(self.source.sources)))
         for name in heard.written:
-            yield Read("written", self._name(name))
+            yield Read("written", self._name(name), _LISTED if name in heard.listed else "")
         data_files = [
             str(file.resolve())
             for data in self.source.data
@@ -288,7 +295,7 @@ class SystemDependencies:
             if name not in heard.written and name not in modules and (is_data(name) or name in data_files):
                 yield heard.as_read("file", self._name(name), path, opened)
         for folder in [*heard.folders, *(str(path.resolve()) for path in self.source.data if path.is_dir())]:
-            yield Read("folder", self._name(folder), _listing(Path(folder), heard.written))
+            yield Read("folder", self._name(folder), _listing(Path(folder), heard.written.keys() - heard.listed))
         for name, value in {**dict.fromkeys(self.source.variables, None), **heard.variables}.items():
             if not is_secret_name(name):
                 yield Read("variable", name, _shown(value) if name in heard.variables else self._variable(name))
@@ -345,7 +352,7 @@ class SystemDependencies:
         """Return the current value of a variable as it is stored, or an empty text if it is not set."""
         return _shown(os.environ.get(name, self.source.variables.get(name)))
 
-    def _now(self, read: Read, written_files: set[str]) -> str | None:
+    def _now(self, read: Read, new_files: set[str]) -> str | None:
         """Return the current value of a dependency, in the form of :attr:`Read.value`. ``None`` if it is unknown."""
         path = self._folder / read.name
         if read.kind == "code" and read.name == "session":
@@ -355,8 +362,8 @@ class SystemDependencies:
             if read.value not in ("", _CHANGED) and _mark(path) == (read.size, read.at):
                 return read.value
             return _file_digest(path) if read.kind == "file" else _source(path)[0]
-        if read.kind == "folder":  # files that the system has written since may have been in it before
-            return read.value if read.value == _listing(path, ()) else _listing(path, written_files)
+        if read.kind == "folder":
+            return _listing(path, new_files)
         if read.kind == "variable":
             return self._variable(read.name)
         if read.kind == "package":
@@ -434,17 +441,22 @@ def _compute_digest(path: Path, size: int, changed_at: float) -> str:
         return sample_digest.hexdigest()[:16]
 
 
-def _listing(folder: Path, written_files: Iterable[str]) -> str:
+def _listing(folder: Path, new_files: Iterable[str]) -> str:
     """Return the digest of the names in a folder. Empty if the folder does not exist.
 
-    Hidden names and names of files that the system writes are left out.
+    Hidden names and names of files that the system added are left out.
     """
-    written_names = {Path(name).name for name in written_files}
+    new_names = {Path(name).name for name in new_files}
+    names = [path.name for path in _entries(folder)]
+    shown = (name for name in names if not name.startswith((".", "__pycache__")) and name not in new_names)
+    return text_digest(*sorted(shown)) if folder.is_dir() else ""
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        names = [entry.name for entry in os.scandir(folder)]
+        return list(folder.iterdir())
     except OSError:
-        return ""
-    return text_digest(*sorted(n for n in names if not n.startswith((".", "__pycache__")) and n not in written_names))
+        return []
 
 
 def _shown(value: str | None) -> str:
