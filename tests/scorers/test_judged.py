@@ -175,7 +175,7 @@ def test_ragas_metrics_are_named_as_ragas_names_them():
         ("context_recall", "ContextRecall"),
         ("factual_correctness", "FactualCorrectness"),
     ]
-    assert ALL_METRICS.metrics == RAGAS
+    assert ALL_METRICS.scorers == RAGAS
     assert ALL_METRICS.fits(LONG, gold())
     assert not ALL_METRICS.fits(question(), gold())
 

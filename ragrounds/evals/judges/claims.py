@@ -110,8 +110,8 @@ def _pmids(passages: Sequence[Passage]) -> dict[int, int]:
     }
 
 
-class Verification:
-    """Verification of one attempt: its verifier and the verdicts so far."""
+class AttemptVerification:
+    """AttemptVerification of one attempt: its verifier and the verdicts so far."""
 
     def __init__(self, asked_verifier: AskedVerifier, verifier: str) -> None:
         self.asked_verifier, self._verify = asked_verifier, BY_NAME.get(verifier, asked_verifier)
@@ -169,7 +169,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
                 for scorer in self.method.scorers
             )
             return JudgedAnswer(scores=tuple(missing))
-        verifying = Verification(AskedVerifier(judge, journal, prompts, question), self.verifier)
+        verifying = AttemptVerification(AskedVerifier(judge, journal, prompts, question), self.verifier)
         compute_scores = self._by_citations if isinstance(self.method, CitationMethod) else self._by_claims
         scores = await compute_scores(attempt, question, gold, verifying)
         verdicts = tuple(
@@ -203,7 +203,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         return passages, {number: number - 1 for number in range(1, len(passages) + 1)} if passages else None
 
     async def _by_claims(
-        self, attempt: Attempt, question: Question, gold: Gold, verifying: Verification
+        self, attempt: Attempt, question: Question, gold: Gold, verifying: AttemptVerification
     ) -> list[Score]:
         """Return every score of the record of claims, against the reference and every retrieved passage."""
         (passages, index_by_number), asked_verifier = self._sources(attempt), verifying.asked_verifier
@@ -262,7 +262,7 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         return scores
 
     async def _by_citations(
-        self, attempt: Attempt, question: Question, gold: Gold, verifying: Verification
+        self, attempt: Attempt, question: Question, gold: Gold, verifying: AttemptVerification
     ) -> list[Score]:
         """Return ALCE's figures, the share of unneeded citations, and the number of citations of passages that were
         never shown."""
@@ -299,7 +299,9 @@ class ClaimJudge(Struct, frozen=True, kw_only=True):
         return scores
 
 
-async def _weigh(cited: Sequence[CitedSentence], texts: Sequence[str], verifying: Verification) -> CitationFigures:
+async def _weigh(
+    cited: Sequence[CitedSentence], texts: Sequence[str], verifying: AttemptVerification
+) -> CitationFigures:
     """Return ALCE's figures; each pair of sentence and passages is verified once."""
     verdicts: dict[tuple[int, tuple[int, ...]], bool | None] = {}
     weighing, verdict = weigh_citations(cited), None

@@ -13,13 +13,13 @@ import msgspec
 
 from ragrounds.base.records import Reply, blank
 from ragrounds.base.replies import json_objects
-from ragrounds.evals.judges.claims import Verification, passages_together, reference_of
+from ragrounds.evals.judges.claims import AttemptVerification, passages_together, reference_of
 from ragrounds.evals.judges.measures import (
-    Asked,
     AskedEmbedder,
-    Measured,
+    MeasureContext,
     MeasureInputs,
     MeasureJudge,
+    MeasureValue,
     measure_resources,
 )
 from ragrounds.evals.judges.methods import JudgeResources
@@ -46,32 +46,34 @@ _USEFULNESS = VerdictForm(("passage",), ("useful", "useless"))
 class GroundingJudge(MeasureJudge, frozen=True, kw_only=True):
     """Judge of answers by the four measures."""
 
-    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, asked: Asked) -> Measured:
+    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, context: MeasureContext) -> MeasureValue:
         """Ask for the verdicts of one measure, and compute it."""
         try:
             if scorer.name == ANSWER_RELEVANCY.name:
-                record, reason = await _ask_for_questions(inputs, asked)
+                record, reason = await _ask_for_questions(inputs, context)
             elif scorer.name == CONTEXT_PRECISION.name:
-                record, reason = await _ask_for_usefulness(inputs, asked)
+                record, reason = await _ask_for_usefulness(inputs, context)
             else:
-                record, reason = await _ask_for_support(inputs, asked, of_answer=scorer.name == FAITHFULNESS.name)
+                record, reason = await _ask_for_support(inputs, context, of_answer=scorer.name == FAITHFULNESS.name)
         except CallFailed:
-            return Measured(None, FAILED)
+            return MeasureValue(None, FAILED)
         value = cast("GroundingScorer", scorer).figure(record)
         if value is None:
             reason = f"judge: {reason or 'nothing was found to judge'}"
-        return Measured(value, reason, msgspec.json.encode(record).decode())
+        return MeasureValue(value, reason, msgspec.json.encode(record).decode())
 
 
-async def _ask_for_support(inputs: MeasureInputs, asked: Asked, *, of_answer: bool) -> tuple[ClaimRecord, str]:
+async def _ask_for_support(
+    inputs: MeasureInputs, context: MeasureContext, *, of_answer: bool
+) -> tuple[ClaimRecord, str]:
     """Split the answer or the reference into claims, and verify them by all passages together."""
-    verifier = AskedVerifier(asked.judge, asked.journal, asked.prompts, asked.question)
-    claims, reason = (() if of_answer else reference_of(asked.question, asked.gold)[1]), ""
+    verifier = AskedVerifier(context.judge, context.journal, context.prompts, context.question)
+    claims, reason = (() if of_answer else reference_of(context.question, context.gold)[1]), ""
     if not claims:
         claims, reason = await verifier.split(inputs["response" if of_answer else "reference"])
-    verification = Verification(verifier, "llm")
+    verification = AttemptVerification(verifier, "llm")
     verdicts = await verification.entails(passages_together(inputs["retrieved_contexts"]), claims)
-    asked.calls.extend(verifier.calls)
+    context.calls.extend(verifier.calls)
     if verifier.failed:
         raise CallFailed("judge", FAILED)
     unsupported = [claim for claim, verdict in zip(claims, verdicts, strict=True) if verdict is False]
@@ -85,7 +87,7 @@ async def _ask_for_support(inputs: MeasureInputs, asked: Asked, *, of_answer: bo
     return ClaimRecord(gold=claims, gold_by_passages=by_passages), reason
 
 
-async def _ask_for_usefulness(inputs: MeasureInputs, asked: Asked) -> tuple[ClaimRecord, str]:
+async def _ask_for_usefulness(inputs: MeasureInputs, context: MeasureContext) -> tuple[ClaimRecord, str]:
     """Ask of each passage whether it is useful for arriving at the reference."""
     verdicts: list[bool | None] = []
     fences = {"question": fenced(inputs["user_input"]), "reference": fenced(inputs["reference"])}
@@ -93,11 +95,11 @@ async def _ask_for_usefulness(inputs: MeasureInputs, asked: Asked) -> tuple[Clai
         if blank(passage):
             verdicts.append(False)
             continue
-        messages = asked.prompts.render(
-            "judge/useful", asked.question.language, **fences, passage=fenced(passage), form=_USEFULNESS.example
+        messages = context.prompts.render(
+            "judge/useful", context.question.language, **fences, passage=fenced(passage), form=_USEFULNESS.example
         )
-        judgement = await ask(asked.judge, asked.journal, messages, _USEFULNESS, tries=TRIES, node=asked.node)
-        asked.calls.extend(judgement.calls)
+        judgement = await ask(context.judge, context.journal, messages, _USEFULNESS, tries=TRIES, node=context.node)
+        context.calls.extend(judgement.calls)
         if judgement.failed:
             raise CallFailed("judge", FAILED)
         verdicts.append(judgement.values["passage"] == "useful" if judgement.values else None)
@@ -106,21 +108,21 @@ async def _ask_for_usefulness(inputs: MeasureInputs, asked: Asked) -> tuple[Clai
     return ClaimRecord(useful=tuple(verdicts)), reason
 
 
-async def _ask_for_questions(inputs: MeasureInputs, asked: Asked) -> tuple[ClaimRecord, str]:
+async def _ask_for_questions(inputs: MeasureInputs, context: MeasureContext) -> tuple[ClaimRecord, str]:
     """Have questions made from the answer, and compare their vectors with the question's.
 
     An answer that commits to nothing needs no vectors.
     """
-    messages = asked.prompts.render("judge/question", asked.question.language, answer=fenced(inputs["response"]))
+    messages = context.prompts.render("judge/question", context.question.language, answer=fenced(inputs["response"]))
     questions, noncommittal, occurrences = list[str](), list[bool](), count()
     for _ in range(QUESTIONS):
         parsed, reason = await ask_until_read(
-            asked.judge,
-            asked.journal,
+            context.judge,
+            context.journal,
             messages,
             _read_question,
-            asked.calls,
-            node=asked.node,
+            context.calls,
+            node=context.node,
             tries=TRIES,
             occurrences=occurrences,
         )
@@ -130,7 +132,7 @@ async def _ask_for_questions(inputs: MeasureInputs, asked: Asked) -> tuple[Claim
         noncommittal.append(parsed[1])
     compared: tuple[float | None, ...] = ()
     if not all(noncommittal):
-        embedder = cast("AskedEmbedder", asked.embedder)
+        embedder = cast("AskedEmbedder", context.embedder)
         vector, *others = await embedder.aembed_texts([inputs["user_input"], *questions])
         compared = cosines(vector, others)
     record = ClaimRecord(questions=tuple(questions), noncommittal=tuple(noncommittal), cosines=compared)

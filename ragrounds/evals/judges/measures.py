@@ -144,7 +144,7 @@ class MeasureInputs(TypedDict):
     retrieved_contexts: Sequence[str]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class MeasureContext(Struct, frozen=True, kw_only=True):
     """Judge and embedder that one measure of one attempt asks, and the calls that it has made."""
 
     question: Question
@@ -157,7 +157,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     calls: list[Call]
 
 
-class Measured(Struct, frozen=True):
+class MeasureValue(Struct, frozen=True):
     """Value of a measure, or the reason why it is missing."""
 
     value: float | None
@@ -189,7 +189,7 @@ class MeasureJudge(Struct, frozen=True, kw_only=True):
         """Digest of the measures' descriptions, of their prompts and of their computation."""
         return judge_code(self.method)
 
-    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, asked: Asked) -> Measured:
+    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, context: MeasureContext) -> MeasureValue:
         """Return the value of one measure; its reason is :data:`FAILED` if a call gave no reply.
 
         Raises:
@@ -226,7 +226,7 @@ class MeasureJudge(Struct, frozen=True, kw_only=True):
                 measured = await self.compute(
                     scorer,
                     inputs,
-                    Asked(
+                    MeasureContext(
                         question=question,
                         gold=gold,
                         judge=judge,
@@ -253,17 +253,17 @@ class MeasureJudge(Struct, frozen=True, kw_only=True):
 
     def _measured_without_judge(
         self, scorer: MeasureScorer, attempt: Attempt, inputs: MeasureInputs
-    ) -> Measured | None:
+    ) -> MeasureValue | None:
         """Return the value, or the reason why it is missing, if the judge need not be asked; ``None`` if it must be."""
         reading = read_long(attempt)
         if attempt.status == "not_run":
-            return Measured(None, reading.reason or "not run")
+            return MeasureValue(None, reading.reason or "not run")
         if "reference" in scorer.takes and not inputs["reference"].strip():
-            return Measured(None, "the question has no reference answer")
+            return MeasureValue(None, "the question has no reference answer")
         if "retrieved_contexts" in scorer.takes and not inputs["retrieved_contexts"]:
-            return Measured(None, "the attempt retrieved no passages, or the journal does not hold them")
+            return MeasureValue(None, "the attempt retrieved no passages, or the journal does not hold them")
         if "response" in scorer.takes and blank(answer_text(attempt)):
-            return Measured(scorer.silent, reading.reason or "there is no answer")
+            return MeasureValue(scorer.silent, reading.reason or "there is no answer")
         return None
 
 

@@ -25,11 +25,11 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Reply
 from ragrounds.base.replies import json_objects
 from ragrounds.evals.judges.measures import (
-    Asked,
     AskedEmbedder,
-    Measured,
+    MeasureContext,
     MeasureInputs,
     MeasureJudge,
+    MeasureValue,
     measure_resources,
 )
 from ragrounds.evals.judges.methods import JudgeResources
@@ -53,8 +53,8 @@ class AskedJudge:
     Equal prompts are samples, each a new occurrence.
     """
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, context: MeasureContext) -> None:
+        self._context = context
         self._occurrences: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
         self.split: list[int] = []
         """Number of statements that each text was split into, in order."""
@@ -68,12 +68,12 @@ class AskedJudge:
             ragrounds.base.errors.StopRun: the judge cannot be asked at all.
         """
         parsed, reason = await ask_until_read(
-            self._asked.judge,
-            self._asked.journal,
+            self._context.judge,
+            self._context.journal,
             [Message("user", prompt)],
             lambda reply: read(reply, response_model, self.split[-1] if self.split else None),
-            self._asked.calls,
-            node=self._asked.node,
+            self._context.calls,
+            node=self._context.node,
             tries=TRIES,
             occurrences=self._occurrences[prompt],
             schema=json_schema("reply", response_model.model_json_schema()),
@@ -140,29 +140,29 @@ def _form_fault(fields: dict[str, Any], statements: int | None) -> str:
 class RagasJudge(MeasureJudge, frozen=True, kw_only=True):
     """Judge of answers by ragas' metrics."""
 
-    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, asked: Asked) -> Measured:
+    async def compute(self, scorer: MeasureScorer, inputs: MeasureInputs, context: MeasureContext) -> MeasureValue:
         """Return ragas' value, or the reason why it is missing.
 
         Raises:
             UserError: ragas is not installed, or cannot be imported.
         """
-        metric, asked_judge = cast("RagasScorer", scorer), AskedJudge(asked)
+        metric, asked_judge = cast("RagasScorer", scorer), AskedJudge(context)
         metric_class = getattr(installed_ragas(), metric.ragas_class)
-        vectors = {"embeddings": asked.embedder} if metric.embedder else {}
+        vectors = {"embeddings": context.embedder} if metric.embedder else {}
         ragas_metric = metric_class(llm=asked_judge, **vectors)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # a division by length 0 gives NaN, missing below
                 value = float((await ragas_metric.ascore(**{name: inputs[name] for name in metric.takes})).value)
         except CallFailed:
-            return Measured(None, FAILED)
+            return MeasureValue(None, FAILED)
         except (Unusable, ValueError) as error:
-            return Measured(None, f"ragas: {' '.join(str(error).split())[:200]}")
+            return MeasureValue(None, f"ragas: {' '.join(str(error).split())[:200]}")
         if not math.isfinite(value):
-            return Measured(None, "ragas: no value, since nothing was found to judge")
+            return MeasureValue(None, "ragas: no value, since nothing was found to judge")
         if metric.metric == "factual_correctness" and asked_judge.split[-1:] == [0]:
-            return Measured(None, "ragas: no claims were found in the reference")
-        return Measured(value)
+            return MeasureValue(None, "ragas: no claims were found in the reference")
+        return MeasureValue(value)
 
 
 def open_judge(method: RagasMethod, means: JudgeResources) -> RagasJudge:
