@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
-from ragrounds.extensions.training.display import TrainingDisplay, print_pairs
+from ragrounds.extensions.training.display import TrainingDisplay, print_costs, print_pairs
 from ragrounds.extensions.training.functions import EvaluationArguments, TrainingArguments, evaluate
 from ragrounds.extensions.training.functions import train as train_pairs
 from ragrounds.ui.text import safe
@@ -27,7 +27,7 @@ app.add_typer(train)
 @options.grouped
 def care_command(arguments: TrainingArguments, as_json: options.AsJson = False) -> None:
     """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
-    and ends with the same weights."""
+    and ends with the same weights. The table shows time, memory and tokens of each stage."""
     training_display = TrainingDisplay()
     result = train_pairs(**asdict(replace(arguments, progress=training_display.doing, on_step=training_display.step)))
     if as_json:
@@ -36,6 +36,7 @@ def care_command(arguments: TrainingArguments, as_json: options.AsJson = False) 
     for pair in result.pairs:
         tell(f"{safe(pair.recipe)}: {safe(pair.folder)}")
         tell(f"  ragrounds retrieve --retriever '{safe(pair.retriever)}' --benchmark …")
+    print_costs(result)
 
 
 @train.command("evaluate")

@@ -6,11 +6,12 @@ import sys
 import time
 
 from ragrounds.extensions.training.evaluation import PairTable, RetrievalQuality
-from ragrounds.extensions.training.loop import TrainingStep
+from ragrounds.extensions.training.functions import TrainingResult
+from ragrounds.extensions.training.loop import StageCost, TrainingStep
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.retrieval_tables import pair_table
 from ragrounds.ui.tables.text_tables import print_table, results_console
-from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
+from ragrounds.ui.text import UNKNOWN, duration, number_of, safe, size
 
 _SECONDS_BETWEEN_LINES = 15.0
 """Seconds between lines."""
@@ -35,6 +36,29 @@ class TrainingDisplay:
         if last or time.monotonic() - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = time.monotonic()
             sys.stderr.write(f"{safe(line)}\n")
+
+
+def print_costs(result: TrainingResult) -> None:
+    """Print what each stage took; a stage that recipes share is in the row of the first."""
+    costs: dict[str, tuple[str, StageCost]] = {}
+    for pair in result.pairs:
+        for stage, cost in pair.stages.items():
+            costs.setdefault(stage, (pair.recipe, cost))
+    rows = [(recipe, stage.rpartition("-")[0], cost) for stage, (recipe, cost) in costs.items()]
+    columns = (
+        words("recipe", lambda row: safe(row[0])),
+        words("stage", lambda row: safe(row[1])),
+        Column("steps", lambda row: f"{row[2].steps:,}"),
+        Column("examples", lambda row: f"{row[2].examples:,}"),
+        Column("tokens", lambda row: f"{row[2].tokens:,}"),
+        Column("time", lambda row: duration(row[2].seconds)),
+        Column("hours", lambda row: f"{row[2].seconds / 3600:.2f}"),
+        Column("processor", lambda row: duration(row[2].processor)),
+        Column("memory", lambda row: size(row[2].peak)),
+        Column("GPU memory", lambda row: size(row[2].device_peak)) if any(row[2].device_peak for row in rows) else None,
+    )
+    title = f"{safe(result.name)}: what training took on {safe(result.device)}"
+    print_table(table_of("training costs", rows, columns, title=title), results_console())
 
 
 def print_pairs(table: PairTable) -> None:

@@ -38,6 +38,7 @@ class TrainingResult(Struct, frozen=True, kw_only=True):
     """Result of :func:`train`."""
 
     name: str
+    device: str
     counts: MaterialCounts
     """Sizes of the training data."""
     pairs: tuple[TrainedPair, ...]
@@ -85,7 +86,9 @@ def train(arguments: TrainingArguments) -> TrainingResult:
         folder = write_pair(run, name, state)
         stages = {Path(key).name: seconds for key, seconds in run.spent(state).items()}
         pairs.append(TrainedPair(recipe=name, folder=str(folder), retriever=pair_spec(run, state), stages=stages))
-    return TrainingResult(name=run.training.name, counts=run.material.counts, pairs=tuple(pairs))
+    return TrainingResult(
+        name=run.training.name, device=run.training.device, counts=run.material.counts, pairs=tuple(pairs)
+    )
 
 
 @takes(EvaluationArguments)

@@ -40,7 +40,7 @@ class TrainingStep(Struct, frozen=True, kw_only=True):
 
 
 class StageCost(Struct, frozen=True, kw_only=True):
-    """Time, memory and losses of a stage, over all its interruptions."""
+    """Time, memory, tokens and losses of a stage, over all its interruptions."""
 
     steps: int
     examples: int
@@ -48,8 +48,12 @@ class StageCost(Struct, frozen=True, kw_only=True):
     """Wall time of training."""
     processor: float
     """Processor time in seconds, of all threads."""
+    tokens: int
+    """Tokens that went through the trained encoders, without padding."""
     peak: int
     """Largest resident memory of the process, bytes."""
+    device_peak: int
+    """Largest memory of the GPU, bytes; 0 without a GPU."""
     losses: list[float]
     """Mean loss of each tenth of the steps."""
 
@@ -101,13 +105,13 @@ def train(
     optimizer = torch.optim.AdamW(list(parameters.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
     torch.manual_seed(seed)
     state = load_checkpoint(folder)
-    first, losses, spent_before = 0, [], (0.0, 0.0)
+    first, losses, spent_before, tokens = 0, [], (0.0, 0.0), 0
     if state is not None:
         with torch.no_grad():
             for key, value in state["weights"].items():
                 parameters[key].copy_(value)
         optimizer.load_state_dict(state["optimizer"])
-        first, losses, spent_before = state["step"], state["losses"], state["spent"]
+        first, losses, spent_before, tokens = state["step"], state["losses"], state["spent"], state["tokens"]
     for module in modules:
         module.train(stage.dropout)
     began, processor = time.monotonic(), time.process_time()
@@ -116,6 +120,15 @@ def train(
         """Return wall and processor seconds so far, over all interruptions."""
         return spent_before[0] + time.monotonic() - began, spent_before[1] + time.process_time() - processor
 
+    def count_tokens(module: Module, inputs: tuple[Any, ...]) -> None:
+        """Add the tokens of a forward pass."""
+        nonlocal tokens
+        tokens += int(inputs[0]["attention_mask"].sum())
+
+    hooks = [module.register_forward_pre_hook(count_tokens) for module in modules]
+    on_gpu = training.device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(training.device)
     progress(TrainingStep(stage=name, step=first, steps=steps, loss=None))
     for step in range(first, steps):
         for group in optimizer.param_groups:
@@ -135,7 +148,9 @@ def train(
         if (step + 1) % stage.checkpoint == 0 and step + 1 < steps:
             weights = {key: value.detach() for key, value in parameters.items()}
             checkpoint = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}
-            save_checkpoint(folder, {**checkpoint, "spent": spent()})
+            save_checkpoint(folder, {**checkpoint, "spent": spent(), "tokens": tokens})
+    for hook in hooks:
+        hook.remove()
     for module in modules:
         module.eval()
     seconds, processed = spent()
@@ -144,7 +159,9 @@ def train(
         examples=steps * batch * stage.accumulate,
         seconds=round(seconds, 3),
         processor=round(processed, 3),
+        tokens=tokens,
         peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,  # Linux reports KiB
+        device_peak=torch.cuda.max_memory_allocated(training.device) if on_gpu else 0,
         losses=[round(float(np.mean(part)), 5) for part in np.array_split(losses, min(10, len(losses)))],
     )
 

@@ -51,7 +51,7 @@ from ragrounds.tools.index.embedders import Vectors
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-FORMAT = 1
+FORMAT = 2
 
 
 class EncoderPair(Struct, frozen=True, kw_only=True):

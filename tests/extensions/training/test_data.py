@@ -115,6 +115,7 @@ def test_what_lies_beyond_the_neighbours_is_not_counted():
     same = np.tile(np.array([[1.0, 0.0]], dtype=np.float32), (10, 1))
     assert diverse(same, 0.5, seeds=0, neighbours=2, max_neighbours=2).tolist() == list(range(10))
     assert diverse(same, 0.5, seeds=0, neighbours=3, max_neighbours=2).tolist() == [0, 1, 2]
+    assert diverse(same, 2, seeds=0).tolist() == list(range(10))  # Table 15's rows without a filter
 
 
 class Told:

@@ -81,6 +81,10 @@ def test_the_commands(command, tmp_path, world, teacher):
     assert again.returncode == 0
     assert "align: step" not in again.stderr
     assert "ragrounds retrieve --retriever" in again.stdout
+    assert "what training took on cpu" in again.stdout
+    (row,) = [line.split() for line in again.stdout.splitlines() if line.startswith("stage-1 ")]
+    (cost,) = told["pairs"][0]["stages"].values()
+    assert row[:5] == ["stage-1", "align", f"{cost['steps']:,}", f"{cost['examples']:,}", f"{cost['tokens']:,}"]
 
 
 def test_the_table(command, tmp_path, world, teacher):

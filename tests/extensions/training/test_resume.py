@@ -90,8 +90,11 @@ def test_interrupted_it_ends_with_the_same_weights(opened, tmp_path, recipe, sta
     resumed = opened(out="stopped")
     state = resumed.recipe(recipe)
     assert sum(spent.seconds for spent in resumed.spent(state).values()) > 0
-    opened(out="undisturbed").recipe(recipe)
+    undisturbed = opened(out="undisturbed")
+    whole = undisturbed.spent(undisturbed.recipe(recipe))
     assert digests(tmp_path / "stopped" / "stages") == digests(tmp_path / "undisturbed" / "stages")
+    # The tokens of steps that were lost and made again count once.
+    assert [cost.tokens for cost in resumed.spent(state).values()] == [cost.tokens for cost in whole.values()]
 
 
 def test_seeds_decide(opened, tmp_path):

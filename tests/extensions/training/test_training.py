@@ -41,6 +41,8 @@ def test_stage_1_moves_the_student_to_the_frozen_encoder(opened):
     assert spent.steps == steps[-1].step == steps[-1].steps == 4 * (len(texts) // 8)
     assert spent.processor > 0
     assert spent.peak > 2**20
+    assert spent.device_peak == 0  # there is no GPU
+    assert spent.tokens == 16 * spent.examples  # twelve words, two full stops, and the marks of beginning and end
 
 
 def test_only_the_layers_asked_for_are_kept(opened):
