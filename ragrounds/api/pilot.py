@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ragrounds.api.progress import run_listener
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.contracts import FinishedAttempt
@@ -40,6 +42,7 @@ class Pilot:
     ) -> None:
         self._store, self._planned_runs, self._all = store, planned_runs, questions
         settings, in_flight = execution.used_settings, execution.in_flight
+        self._repeated = execution.repeat
         self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
@@ -101,5 +104,6 @@ class Pilot:
     def _report_projection(self, processor: float | None = None) -> Projection | None:
         projected = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
         if projected is not None:
+            projected = replace(projected, repeated=self._repeated)
             self._listener.projected(projected)
         return projected

@@ -14,7 +14,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.evals.engine.plan import Recipe, needs_servers
 
 
-async def _replay_in_process(*positional: Any, **keywords: Any) -> str:
+async def replay_in_process(*positional: Any, **keywords: Any) -> str:
     """Call the scheduler's :func:`replay`.
 
     It is imported only if there is something to replay: with LangGraph the import takes a second.
@@ -40,7 +40,7 @@ def replayer(
     cluster = hooks.CLUSTER.module(engine)
     may_grow = cluster is not None and workers is None and execution.until is None and not execution.scorers
     if execution.alone and (not may_grow or needs_servers(recipe)):
-        return _replay_in_process
+        return replay_in_process
     if cluster is None:
         raise UserError(f"--workers and --engine {engine} need ragrounds/extensions/cluster, which is not there.")
     if workers is not None and workers > in_flight:
@@ -63,7 +63,7 @@ def replayer(
             *positional, count = leader_arguments
             return import_module(cluster).leader(*positional, workers=count, **options)
 
-        return partial(_replay_in_process, lead=lead)
+        return partial(replay_in_process, lead=lead)
     executor: Callable[..., Awaitable[str]] = import_module(cluster).executor(
         workers=workers, in_flight=in_flight, exit_stack=exit_stack, **options
     )

@@ -26,7 +26,7 @@ from ragrounds.api.pilot import Pilot
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.progress import run_listener
 from ragrounds.api.recipes import recipe_of
-from ragrounds.api.replayer import replayer
+from ragrounds.api.replayer import replay_in_process, replayer
 from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
@@ -41,6 +41,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
+from ragrounds.evals.engine.derived_runs import plan_repetition
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
@@ -444,7 +445,32 @@ class _Replay:
                 pilot.settle()
             # Attempts that fail in the pilot are made again by another command, like later failures.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
-            return await ask([question for question in self._questions if question.id not in first], False)
+            ended = await ask([question for question in self._questions if question.id not in first], False)
+            if not ended:
+                await self._repeat_last_calls(journal, [spent, breaker])
+            return ended
+
+    async def _repeat_last_calls(self, journal: StoreJournal, stops: Sequence[Stop]) -> None:
+        """Make the last calls of some questions again, at the run's concurrency and within its budget."""
+        store, request = self._store, self._request
+        if request.journal != "reuse" or self.until is not None or self._change is not None:
+            return
+        for planned in self.planned_runs:
+            planned_repetition = plan_repetition(store, planned, self._loaded, request.repeat, request.seed)
+            if planned_repetition is None:
+                continue
+            repetition, questions = planned_repetition
+            self._listener.message(
+                f"{planned.run.id}: the last calls of {len(questions):,} questions are made again, to measure how much "
+                "the server's answers vary."
+            )
+            await replay_in_process(
+                ReplayedRuns(store, journal, [repetition], self._scorers),
+                questions,
+                self._loaded.golds,
+                concurrency=request.in_flight,
+                stops=stops,
+            )
 
 
 def _are_texts(agents: object) -> bool:

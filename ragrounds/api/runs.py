@@ -260,7 +260,7 @@ def diff_runs(first: str, second: str, settings: Settings | None = None) -> list
 def remove_run(
     reference: str, settings: Settings | None = None, message: Callable[[str], None] = lambda text: None
 ) -> Run:
-    """Remove a run with its attempts, scores and counterfactuals; recorded calls stay.
+    """Remove a run with its attempts, scores, counterfactuals and repetition; recorded calls stay.
 
     Raises:
         UserError: the run is unknown, an agent's text matches several runs, or another process is using the run.
@@ -269,7 +269,7 @@ def remove_run(
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
-            for stored_run in (*store.counterfactuals(run), run):
+            for stored_run in (*store.counterfactuals(run), *store.counterfactuals(run, "repetition"), run):
                 store.remove(stored_run)
     return run
 

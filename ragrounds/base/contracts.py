@@ -411,28 +411,35 @@ class Context(Protocol):
 class Intervention(Protocol):
     """Change that a counterfactual makes to one attempt.
 
-    Searches count from 1. Calls before the changed search keep their keys and are answered from the journal.
+    Searches count from 1. Calls before the changed search keep their keys and are answered from the journal. A subclass
+    defines what it changes; by default nothing is changed.
     """
 
     def query(self, search: int, query: Query) -> Query:
         """Return the query to search for instead of the original one."""
+        return query
 
     def passages(self, search: int, results: tuple[Passage, ...]) -> tuple[Passage, ...]:
         """Return the passages that a search returns instead of its results."""
+        return results
 
     def sample(self, searches: int) -> int:
         """Return the number of the model-reply sample to use after so many searches. 0 is the recorded one."""
+        return 0
 
     def model(self, searches: int, role: str, model: Model) -> Model:
         """Return the model to call in a role after so many searches."""
+        return model
 
     def body(self, searches: int, body: Mapping[str, object]) -> Mapping[str, object]:
         """Return the request body of a system that calls its model itself, to replace `body` after so many searches."""
+        return body
 
     async def sent(self, request: WireRequest, body: bytes) -> WireResponse:
         """Return the server's response to a request with the changed body. The system's client does not send this
         request.
         """
+        raise AssertionError(f"no request to {request.url} was changed")
 
 
 class Observation(Observer, Protocol):

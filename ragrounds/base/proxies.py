@@ -20,7 +20,7 @@ def proxy_of(base_url: str) -> str | None:
     parts = urllib.parse.urlsplit(base_url)
     host = (parts.hostname or "").rstrip(".").lower()
     proxies = urllib.request.getproxies_environment()
-    if not host or _is_here(host):
+    if not host or is_this_machine(host):
         return None
     if not proxies:  # the settings of macOS and Windows
         url = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(parts.scheme)
@@ -82,7 +82,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _is_here(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Return True if a host name or address is the loopback interface."""
     address = _address(host)
     if address is None:
         return host == "localhost" or host.endswith(".localhost")

@@ -520,8 +520,8 @@ class Run(Struct, frozen=True, kw_only=True):
     identity: dict[str, Any]
     """Everything that the fingerprint covers: digests of code and prompts, corpus version, model, parameters."""
     created: float
-    origin: Literal["replayed", "imported", "counterfactual"] = "replayed"
-    """A counterfactual is not an independent run. It is read with the run that it changes, which its identity names."""
+    origin: Literal["replayed", "imported", "counterfactual", "repetition"] = "replayed"
+    """A counterfactual and a repetition are derived from a run, which their identity names, and read with it."""
     asked: Asked | None = None
     """Command that started the run. ``None`` if unknown (imported, or older than this field)."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -531,6 +531,11 @@ class Run(Struct, frozen=True, kw_only=True):
     """
     version: str = ""
     """Version of ragrounds that started the run. Results depend on the digests, not on this."""
+
+    @property
+    def is_derived(self) -> bool:
+        """Return True if it is no independent run."""
+        return self.origin in ("counterfactual", "repetition")
 
     @property
     def timed(self) -> bool:

@@ -20,6 +20,8 @@ def projection_text(projection: Projection) -> str:
     lines.append(
         f"  time: {_interval_text(projection.seconds, duration)} with {projection.in_flight:,} attempts in flight"
     )
+    if projection.repeated:
+        lines.append(f"  and at the end the last calls of {projection.repeated:,} questions of each agent once more")
     if projection.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if projection.cost is not None and projection.cost.value:

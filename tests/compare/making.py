@@ -37,6 +37,7 @@ def add_run(
     documents=None,
     id=None,
     servers=None,
+    model_calls=1,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
     ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored;
@@ -76,7 +77,7 @@ def add_run(
                     cost_paid=cost_uncached,
                     cost_uncached=cost_uncached if not isinstance(cost_uncached, list) else cost_uncached[place],
                     seconds=0.5,
-                    model_calls=1,
+                    model_calls=model_calls,
                     events=tuple((events or {}).get(place, ())),
                 )
             )

@@ -35,6 +35,7 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
+from ragrounds.evals.compare.server_noise import ServerNoise, server_noise
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.compare.strategy_steps import StrategyStep, strategy_steps
 from ragrounds.evals.judges.gate import withheld_notes
@@ -178,6 +179,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     stopped: dict[str, StopRecord] = field(default_factory=dict)
     """Run id → claim that decided how many questions the run has."""
+    noise: tuple[ServerNoise, ...] = ()
+    """Noise of the servers, for runs whose last calls were repeated."""
 
     def shown_tables(self, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[ScorerTable]]]:
         """Return the tables to show, each with the tables whose overall figures are its additional columns.
@@ -247,6 +250,11 @@ def compare(
         UserError: the runs differ in questions, epochs or scorers and `common` is not set; a scorer has no scores; a
             property is unknown.
     """
+    if repetition := next((run for run in runs if run.origin == "repetition"), None):
+        raise UserError(
+            f"{repetition.id} repeats last calls of {repetition.identity['repetition']['run']}: the report of that run "
+            "has the share of answers that changed."
+        )
     if counterfactual := next((run for run in runs if run.origin == "counterfactual"), None):
         raise UserError(
             f"{counterfactual.id} is a counterfactual: it is read with the run that it changes. See `ragrounds analyse "
@@ -294,6 +302,7 @@ def compare(
     notes += [remark for run in runs if (remark := live_words(store, run))]
     # The tables add their notes to `notes`.
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store)).all()
+    headline = basis.headlines[0].scorer if basis.headlines else ""
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
@@ -303,6 +312,7 @@ def compare(
         headlines=basis.headlines,
         notes=tuple(notes),
         stopped=early,
+        noise=server_noise(store, runs, basis.questions, headline, seed),
     )
 
 

@@ -238,6 +238,9 @@ class Projection(Struct, frozen=True, kw_only=True):
     cost: ProjectedSum | None
     seconds: ProjectedSum
     """Wall-clock seconds, with `in_flight` attempts at a time."""
+    repeated: int | None = None
+    """Questions of each agent whose last call is made again at the end, if the user gave a number. They are in no sum.
+    """
     processor: float | None = None
     """Share of one core that this process used while the attempts were made; ``None`` if other processes make attempts
     too.

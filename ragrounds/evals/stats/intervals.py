@@ -150,6 +150,15 @@ def student_quantile(freedom: Floats | float, level: float) -> Floats:
     return quantile
 
 
+def identical_runs_bound(changed: float, n: int) -> float:
+    """Return the difference that 95 % of pairs of identical runs on the same `n` questions stay within.
+
+    It is ±1.96·√(2v/n), where v is the mean variance of a score within its question, and `changed` is 2v: the mean
+    square of the difference between two scores of a question. For right or wrong it is the share of scores that change.
+    """
+    return normal_quantile(0.95) * math.sqrt(changed / n)
+
+
 def binomial_error(p: float, n: int) -> float:
     """Return sqrt(p(1-p)/n), the ± of MIRAGE's tables (Section 4.1).
 

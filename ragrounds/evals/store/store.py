@@ -160,7 +160,7 @@ class Store:
         return run
 
     def runs(self, *, counterfactuals: bool = False) -> list[Run]:
-        """Return all runs, oldest first, without counterfactuals unless requested.
+        """Return all runs, oldest first, without counterfactuals and repetitions unless requested.
 
         The models of a user's system are those that it has called.
         """
@@ -176,12 +176,12 @@ class Store:
         for number, run in numbered_runs:
             if number in models_by_run and not run.identity.get("models"):
                 run.identity["models"] = models_by_run[number]
-        return [run for _, run in numbered_runs if counterfactuals or run.origin != "counterfactual"]
+        return [run for _, run in numbered_runs if counterfactuals or not run.is_derived]
 
-    def counterfactuals(self, run: Run) -> list[Run]:
-        """Return the counterfactuals of a run, oldest first."""
-        changed = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == "counterfactual")
-        return [candidate for candidate in changed if candidate.identity["counterfactual"]["run"] == run.id]
+    def counterfactuals(self, run: Run, origin: str = "counterfactual") -> list[Run]:
+        """Return the counterfactuals of a run, or its repetitions, oldest first."""
+        derived = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == origin)
+        return [candidate for candidate in derived if candidate.identity[origin]["run"] == run.id]
 
     def count_runs(self) -> int:
         """Return the number of runs."""
@@ -223,7 +223,7 @@ class Store:
             UserError: a reference to none, or to runs of several agents whose ids begin like this.
         """
         names = list(references)
-        all_runs = [run for run in self.runs(counterfactuals=True) if run.origin != "counterfactual" or run.id in names]
+        all_runs = [run for run in self.runs(counterfactuals=True) if not run.is_derived or run.id in names]
         fitting = find_runs(names, all_runs, self.location, kept_names(self.engine))
         if all(len(matches) == 1 for matches in fitting):
             return [matches[0] for matches in fitting]

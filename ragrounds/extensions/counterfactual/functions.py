@@ -29,14 +29,13 @@ from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec
 from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.engine.plan import PlannedRun, fingerprint
-from ragrounds.evals.store.run_names import new_run_id
-from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.engine.derived_runs import start_derived_run
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.store import Store
 from ragrounds.extensions.counterfactual.changes import IDENTITY, AttemptChange, Change, Target
 from ragrounds.extensions.counterfactual.effects import sampling_order
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
-from ragrounds.version import __version__
 
 DEFAULT_CHANGES = ("drop[passage=gold]", "none")
 _RUN_ARGUMENTS = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
@@ -216,7 +215,9 @@ def _plan_changes(
             if change.spec.name == "model" and not makes_own_calls
             else {}
         )
-        counterfactual_run = _find_or_start(store, run, change, loaded)
+        counterfactual_run = start_derived_run(
+            store, run, "counterfactual", f"{run.agent} with {change.spec}", loaded, change.identity
+        )
         if options.until is not None:
             _record_order(store, counterfactual_run, options.seed)
         planned.append(
@@ -274,27 +275,3 @@ def _record_order(store: Store, counterfactual: Run, seed: int) -> None:
             f"{counterfactual.agent} drew its questions with --seed {recorded_seeds[0]} before; give that again."
         )
     store.write_stop([counterfactual.id], "counterfactual", seed, msgspec.msgpack.encode(seed))
-
-
-def _find_or_start(store: Store, parent: Run, change: Change, loaded: Benchmark) -> Run:
-    """Return the stored counterfactual of this change, or store a new one."""
-    identity = {**parent.identity, "counterfactual": {"run": parent.id, "of": parent.fingerprint, **change.identity}}
-    digest = fingerprint(identity)
-    if (existing := store.latest(digest)) is not None:
-        return existing
-    run_ids = [run.id for run in store.runs(counterfactuals=True)]
-    return store.add_run(
-        structs.replace(
-            parent,
-            id=new_run_id(parent.agent, digest, run_ids),
-            agent=f"{parent.agent} with {change.spec}",
-            fingerprint=digest,
-            identity=identity,
-            created=now(),
-            origin="counterfactual",
-            asked=None,
-            version=__version__,
-        ),
-        loaded.questions,
-        loaded.golds,
-    )

@@ -13,9 +13,10 @@ from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
+from ragrounds.evals.stats.intervals import identical_runs_bound
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
-from ragrounds.ui.tables.comparison_words import listed
+from ragrounds.ui.tables.comparison_words import listed, noise_words
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
 FEW = 10
@@ -85,7 +86,14 @@ def limitation_sentences(
             "others as far as the draw does."
         )
     yield from _repeated_question_sentences(common_questions(store, runs, True)[0])
-    if comparison.epochs == 1:
+    for noise in comparison.noise if tables else ():
+        scored = max(line.overall.n for line in tables[0].lines)
+        bound = percent(identical_runs_bound(noise.square, scored * comparison.epochs), 1)
+        yield (
+            f"{noise_words(noise, names, len(rows))} Intervals over questions contain this variation. Two runs of one "
+            f"system on these questions differ by up to {bound} points by it (95 %)."
+        )
+    if comparison.epochs == 1 and not comparison.noise:
         yield "Each question was asked once: how much the answers of one system vary was not measured."
     if len(rows) > 1 and len(models) == 1 and not any(row.no_model for row in rows):
         yield "All systems asked one model: what holds for it need not hold for another."

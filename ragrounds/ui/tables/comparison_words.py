@@ -14,7 +14,9 @@ from shlex import quote
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
+from ragrounds.evals.compare.server_noise import ServerNoise
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
@@ -319,6 +321,27 @@ def difference_words(finding: ScorerFinding, names: Mapping[str, str], with_name
 def all_others(count: int) -> str:
     """Return "the other", "both others" or "all N others"."""
     return {1: "the other", 2: "both others"}.get(count, f"all {count} others")
+
+
+def noise_words(noise: ServerNoise, names: Mapping[str, str], runs: int) -> str:
+    """Return which share of the answers changed when last calls were made again, as a sentence.
+
+    Args:
+        noise: the changes.
+        names: run id → name.
+        runs: number of runs of the comparison; if these are fewer, they are named.
+    """
+
+    def share(figure: Figure, what: str, more: str = "") -> str:
+        """Return a share with its interval."""
+        interval = ends(figure.low, figure.high, "percent", 0)
+        return f"{in_scale(figure.value, 'percent', 0)} % of the {what} (95 %: {interval}{more})"
+
+    of_runs = f" of {listed([names[run] for run in noise.runs])}" if len(noise.runs) < runs else ""
+    least = "at least " if noise.is_lower_bound else ""
+    scores = f" and {share(noise.scores, 'scores')}" if noise.scores else ""
+    texts = share(noise.texts, f"texts{of_runs}", f", {number_of(noise.texts.n, 'question')}")
+    return f"The same last calls, made again, changed {least}{texts}{scores}."
 
 
 _MAX_NAMED = 8

@@ -26,7 +26,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
 from ragrounds.ui.tables.comparison_columns import LISTED
-from ragrounds.ui.tables.comparison_words import listed, unjudged, verdict_lines
+from ragrounds.ui.tables.comparison_words import listed, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     difference_text,
@@ -94,6 +94,7 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
         for line in (
             first,
             *_missing_step_sentences(comparison, names),
+            *(noise_words(noise, names, len(runs)) for noise in comparison.noise if noise.texts.value),
             *(_trade_off_sentences(tables[:1], names) if is_judged else ()),
             *other_verdicts,
             *_no_model_sentences(comparison, names),

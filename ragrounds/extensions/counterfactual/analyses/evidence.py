@@ -14,6 +14,7 @@ from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy, headline_scorer, points
 from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.scorers import described
+from ragrounds.evals.stats.intervals import identical_runs_bound
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.counterfactual.changes import IDENTITY
 from ragrounds.extensions.counterfactual.effects import Effect, effects
@@ -124,6 +125,13 @@ def _note(evidence: Evidence) -> str:
         "kept, percent that stay right. Others: percent of the attempts with another answer; noise: the same where the "
         "model is asked again and nothing is changed."
     ]
+    for floor in (effect for effect in evidence.effects if effect.is_identity):
+        changed = sum(share.value or 0.0 for share in (floor.lost, floor.gained) if share is not None)
+        if changed:
+            parts.append(
+                f"{floor.agent}: with nothing changed, two runs on these {floor.questions:,} questions differ by up to "
+                f"{100 * identical_runs_bound(changed, floor.questions):.1f} points (95 %)."
+            )
     if any(effect.difference.p_always is not None for effect in evidence.effects):
         parts.append(
             "If questions were added until the effect was known, the interval of points holds at any number of them."

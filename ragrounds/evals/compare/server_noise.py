@@ -1,0 +1,96 @@
+"""Noise of the servers: how much answers changed when the same last calls were made again.
+
+An interval over questions contains this noise already, since it is a part of the variance of scores. It is a quantity
+of its own only where the questions are fixed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from msgspec import Struct
+
+from ragrounds.base.records import Attempt, Question, Run, Score
+from ragrounds.evals.compare.figures import Figure, figure
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import calls
+
+
+class ServerNoise(Struct, frozen=True, kw_only=True):
+    """Changes between attempts of some runs and their repetitions."""
+
+    runs: tuple[str, ...]
+    texts: Figure
+    """Share of attempts with another text."""
+    scores: Figure | None = None
+    """Share of attempts with another score under the first headline; ``None`` if none has two scores."""
+    square: float = 0.0
+    """Mean square of the change of the score: twice its variance within a question."""
+    is_lower_bound: bool = False
+    """True if attempts make several calls, of which only the last was made again."""
+
+
+def server_noise(
+    store: Store, runs: Sequence[Run], questions: Sequence[Question], scorer: str, seed: int
+) -> tuple[ServerNoise, ...]:
+    """Return the noise of the runs that have repetitions; runs with the same models are taken together.
+
+    Args:
+        store: store of the runs.
+        runs: runs of a comparison.
+        questions: questions of the comparison; others do not count.
+        scorer: scorer whose scores are compared; empty for none.
+        seed: seed of the intervals.
+    """
+    parents = {run.id: run for run in runs}
+    pairs: defaultdict[str, list[tuple[Run, Run]]] = defaultdict(list)
+    for repetition in store.runs(counterfactuals=True):
+        if repetition.origin == "repetition" and (parent := parents.get(repetition.identity["repetition"]["run"])):
+            pairs[str(sorted(parent.identity.get("models", {}).items()))].append((parent, repetition))
+    measured = (_measure(store, same_models, questions, scorer, seed) for same_models in pairs.values())
+    return tuple(noise for noise in measured if noise is not None)
+
+
+def _measure(
+    store: Store, pairs: Sequence[tuple[Run, Run]], questions: Sequence[Question], scorer: str, seed: int
+) -> ServerNoise | None:
+    texts: defaultdict[str, list[bool]] = defaultdict(list)
+    differences: defaultdict[str, list[float]] = defaultdict(list)
+    is_lower_bound = False
+    for run, repetition in pairs:
+        repeated = {_key(attempt): attempt for attempt in store.attempts(repetition) if attempt.status == "completed"}
+        scores = [{_key(score): score.value for score in store.scores(part, scorer)} for part in (run, repetition)]
+        for attempt in store.attempts(run, among=sorted({question_id for question_id, _ in repeated})):
+            again = repeated.get(_key(attempt))
+            # An attempt without a new call says nothing: agents inside others answer from the journal.
+            if again is None or _model_keys(attempt)[-1:] == _model_keys(again)[-1:]:
+                continue
+            texts[attempt.question_id].append(attempt.text != again.text)
+            is_lower_bound |= attempt.model_calls > 1
+            values = [by_key.get(_key(attempt)) for by_key in scores]
+            if values[0] is not None and values[1] is not None:
+                differences[attempt.question_id].append(values[1] - values[0])
+    if not texts:
+        return None
+
+    def share(changes: Mapping[str, Sequence[float]]) -> Figure:
+        shares = {question_id: fmean(map(bool, changed)) for question_id, changed in changes.items()}
+        return figure([question for question in questions if question.id in shares], shares, {}, seed)
+
+    return ServerNoise(
+        runs=tuple(run.id for run, _ in pairs),
+        texts=share(texts),
+        scores=share(differences) if differences else None,
+        square=fmean(fmean(x * x for x in by_question) for by_question in differences.values() or [[0.0]]),
+        is_lower_bound=is_lower_bound,
+    )
+
+
+def _key(entry: Attempt | Score) -> tuple[str, int]:
+    return entry.question_id, entry.epoch
+
+
+def _model_keys(attempt: Attempt) -> list[str]:
+    return [call.key for call in calls(attempt.events) if call.kind == "model"]
