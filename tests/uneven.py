@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragrounds.agents.agent import open_agent
 from ragrounds.base.records import Attempt, Call, Called, Entered, Left, Run, Usage
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.catalogue import load
@@ -114,7 +115,10 @@ def seconds(run: int, place: int) -> float:
 
 
 def _write_run(store: Store, benchmark: Benchmark, place: int, agent: str) -> Run:
-    identity = {"agent": agent, "models": {"model": MODEL}, "questions": benchmark.version, "tier": "journaled"}
+    identity = {
+        "agent": agent, "graph": open_agent(agent).card.graph, "models": {"model": MODEL},
+        "benchmark": benchmark.name, "questions": benchmark.version, "tier": "journaled",
+    }  # fmt: skip
     run = Run(
         id=f"run-{place}", agent=agent, benchmark=benchmark.name, questions=benchmark.version, count=len(benchmark),
         epochs=1, fingerprint=fingerprint(identity), identity=identity, created=86400.0 * place,
@@ -129,7 +133,7 @@ def _write_run(store: Store, benchmark: Benchmark, place: int, agent: str) -> Ru
         attempt = Attempt(
             run=run.id, question_id=question.id, epoch=0, status="failed" if failed else "completed",
             text="" if failed else text, reason="no reply" if failed else "", at=calls[0].at,
-            seconds=seconds(place, at), model_calls=len(ROLES) - 1, cost_paid=sum(paid),
+            seconds=seconds(place, at), model_calls=len(ROLES), cost_paid=sum(paid),
             cost_uncached=sum(call.cost_uncached or 0.0 for call in calls),
             usage=sum((call.usage or Usage() for call in calls if call.role != "embedding"), Usage()),
             events=(Entered(step=0, node="answer", at=calls[0].at), *(Called(step=0, call=call) for call in calls),

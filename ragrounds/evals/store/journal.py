@@ -350,7 +350,7 @@ class StoreJournal:
         """Record a search that was seen, which is never paid for and never looked up again. It is on the disk before
         anything that is written after it.
         """
-        commit = self.store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
+        commit = self.store.writer.put(lambda: call_rows(entry, storable(response), now(), 0.0, b""))
         # The exception is taken here, because the attempt's own row fails with the same error.
         commit.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -385,7 +385,7 @@ class StoreJournal:
         self._drawn_keys.add(entry.key)
         recorded_at = now()
         self._arrivals.note(entry.key, entry.payer, recorded_at, 0.0, response)
-        commit = self.store.writer.put(lambda: _rows(entry, response, recorded_at, 0.0, entry.payer))
+        commit = self.store.writer.put(lambda: call_rows(entry, response, recorded_at, 0.0, entry.payer))
         commit.add_done_callback(self._committed)
         return True
 
@@ -423,7 +423,7 @@ class StoreJournal:
         self.searches += entry.kind != "model"
 
         def _prepare() -> list[Row]:
-            rows = _rows(entry, response, started_at, seconds, entry.payer)
+            rows = call_rows(entry, response, started_at, seconds, entry.payer)
             if self.mode == "fresh" and entry.payer:
                 body = compress(msgspec.msgpack.encode(response))
                 key = {"key": bytes.fromhex(entry.key), "payer": entry.payer}
@@ -455,7 +455,7 @@ class StoreJournal:
     async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> tuple[T, Times]:
         """Commit a response that a dead process had received."""
         response = msgspec.msgpack.decode(arrived.response, type=kind)
-        await self.store.writer.write(lambda: _rows(entry, response, arrived.at, arrived.seconds, arrived.payer))
+        await self.store.writer.write(lambda: call_rows(entry, response, arrived.at, arrived.seconds, arrived.payer))
         return response, (arrived.at, arrived.seconds)
 
     def _recall(self, entry: Entry, kind: type[T]) -> T | None:
@@ -544,7 +544,8 @@ _FIND = sa.select(schema.calls.c.response, *_COLUMNS).where(schema.calls.c.key =
 _PAYER, _AT, _SECONDS = (1 + _COLUMNS.index(schema.calls.c[name]) for name in ("payer", "at", "seconds"))
 
 
-def _rows(entry: Entry, response: Struct, called_at: float, seconds: float, payer: bytes) -> list[Row]:
+def call_rows(entry: Entry, response: Struct, called_at: float, seconds: float, payer: bytes) -> list[Row]:
+    """Return the rows of a recorded call."""
     request, request_texts = pack(storable(entry.request))
     answer, response_texts = pack(response)
     row = {

@@ -356,6 +356,10 @@ class Store:
             [*score_rows(scores, number), *judge_rows], settled=(payer, {call.key for call in judge_calls if call.key})
         )
 
+    def add_recorded_calls(self, rows: Sequence[Row]) -> None:
+        """Write calls that were recorded in another store, from :func:`ragrounds.evals.store.journal.call_rows`."""
+        self._write(rows)
+
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
         """Return the scores of a run, of one scorer or of all, at one question (its id) or at all."""
         table = schema.scores

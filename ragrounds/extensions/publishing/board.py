@@ -11,6 +11,12 @@ from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.extensions.publishing.leaderboard import LeftOutRuns, Ranking
 from ragrounds.extensions.publishing.published_traces import TextMode
 from ragrounds.extensions.studies.paper_table import StudyTable
+from ragrounds.ui.report.page import PageOptions
+
+INDEX = "index.html"
+BOARD_LINK = ("Leaderboard", INDEX)
+_ATTEMPTS_PER_PAGE = 20_000
+"""Approximate number of attempts on one page."""
 
 
 class BoardRanking(Struct, frozen=True, kw_only=True):
@@ -49,6 +55,28 @@ class Board(Struct, frozen=True, kw_only=True):
     def runs(self) -> int:
         """Number of runs in rankings."""
         return sum(len(entry.ranking.runs) for entry in self.rankings)
+
+
+def comparison_page(ranking: Ranking) -> str:
+    """Return the name of the page with the comparison of a ranking."""
+    return f"{ranking.key}.html"
+
+
+def comparison_options(attempts: Mapping[str, str], seed: int) -> PageOptions:
+    """Return the contents of the page with the comparison; `attempts`: run id → page of its attempts."""
+    return PageOptions(attempts=False, seed=seed, links=[BOARD_LINK, *attempt_links(attempts)])
+
+
+def attempt_pages(ranking: Ranking) -> dict[str, str]:
+    """Return the page of attempts of each run, by run id. A page has as many runs as fit."""
+    pages, n_pages, n_attempts = dict[str, str](), 0, 0
+    for row in ranking.comparison.rows:
+        count = sum(row.statuses.values())
+        if not pages or n_attempts + count > _ATTEMPTS_PER_PAGE:
+            n_pages, n_attempts = n_pages + 1, 0
+        n_attempts += count
+        pages[row.run] = f"{ranking.key}-attempts{f'-{n_pages}' if n_pages > 1 else ''}.html"
+    return pages
 
 
 def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:

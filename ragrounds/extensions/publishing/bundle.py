@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,10 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Reply, Run, Score
-from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.leaderboard import Ranking
 from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
 from ragrounds.recorder.redaction import Redactor
@@ -112,6 +114,15 @@ class Basis(Struct, frozen=True, kw_only=True, rename="camel"):
     """Every figure as text, with the digits that tables show."""
 
 
+@cache
+def harness() -> dict[str, str]:
+    """Return the version of ragrounds and the digest of its files, and the version of numpy, which computes figures."""
+    digest, package = hashlib.sha256(), Path(__file__).parents[2]
+    for path in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".css", ".js", ".toml")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return {"name": "ragrounds", "version": __version__, "code": digest.hexdigest()[:16], "numpy": version("numpy")}
+
+
 class Predicate(Struct, frozen=True, kw_only=True, rename="camel"):
     """Predicate of type ``eval-result``."""
 
@@ -127,7 +138,8 @@ class Predicate(Struct, frozen=True, kw_only=True, rename="camel"):
     """Questions, by the hash of their content."""
     assurance_level: str = "self_attested"
     subject_profile: str = "receipt"
-    harness: dict[str, str] = field(default_factory=lambda: {"name": "ragrounds", "version": __version__})
+    harness: dict[str, str] = field(default_factory=lambda: harness())
+    """Version, code and libraries that made the figures and the pages."""
     ragrounds: Basis
 
 
@@ -277,8 +289,9 @@ def _flatten(value: Any, path: str, into: dict[str, Any]) -> None:
         into[path] = value
 
 
-def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal: Seal, basis: Basis) -> Statement:
-    """Build the statement on a comparison of these runs; `last`: time when the last attempt began."""
+def statement_of(ranking: Ranking, last: float, seal: Seal, basis: Basis) -> Statement:
+    """Build the statement on a ranking; `last`: time when the last attempt began."""
+    runs, comparison = ranking.runs, ranking.comparison
     claims = [
         EvalClaim(f"{table.scorer} of {line.run}", sign, repr(line.overall.value))
         for table, _ in comparison.shown_tables()
@@ -287,6 +300,15 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
         if line.overall.value is not None
     ]
     fingerprints = hashlib.sha256("\n".join(run.fingerprint for run in runs).encode()).hexdigest()
+    verdicts = {
+        finding.scorer: {
+            "kind": finding.kind,
+            "best": finding.best.run,
+            "ahead of": [conclusion.worse for conclusion in finding.ahead],
+            "not separated from": finding.untold,
+        }
+        for finding in ranking.abstract.findings
+    }
     return Statement(
         subject=({"name": "records", "digest": {"sha256": seal.sha256}},),
         predicate=Predicate(
@@ -300,7 +322,7 @@ def statement_of(runs: Sequence[Run], comparison: Comparison, last: float, seal:
                 basis,
                 merkle_root=seal.root,
                 records=seal.records,
-                figures=flat({"rows": comparison.rows, "tables": comparison.tables}),
+                figures=flat({"rows": comparison.rows, "tables": comparison.tables, "findings": verdicts}),
             ),
         ),
     )

@@ -11,26 +11,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import TOKENS_APART, Attempt, Called, Gold, Question, Reply, Run, Score
-from ragrounds.base.spent import total_spent
+from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, content_version, select
-from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.engine.plan import fingerprint
+from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.judges.attempts import LabelJudge, judge_code
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scores_by_default
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store.care.repricing import Repricing, sums_of
+from ragrounds.evals.store.journal import call_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing.bundle import (
     AttemptLine,
@@ -45,59 +43,23 @@ from ragrounds.extensions.publishing.bundle import (
     check_runs,
     flat,
     gold_digest,
-    hidden_cluster,
+    harness,
     records_of,
     seal_of,
     statement_of,
     write_bundle,
 )
+from ragrounds.extensions.publishing.consistency import Derivation, calls_of, check_calls, check_clusters, check_run
+from ragrounds.extensions.publishing.leaderboard import Ranking, rank
 from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
 
 Texts = Mapping[str, tuple[Question, Gold]]
 """Question and gold of each question digest."""
 Printed = Callable[[Comparison], dict[str, str]]
+Inspect = Callable[[Store, Ranking, frozenset[str], Derivation], None]
+"""Function that gets the derived ranking with its store, and the datasets whose texts the bundle shows."""
 _BATCH = 500
-_MAX_DIFFERENCES = 20
-"""Number of differences that are listed in full; further differences are counted."""
-
-
-class Derivation(Struct, kw_only=True):
-    """Result of deriving a bundle's figures again."""
-
-    runs: list[str] = []
-    attempts: int = 0
-    figures: int = 0
-    """Number of figures in the statement."""
-    derived: int = 0
-    """Number of these figures that the attempts gave again, digit by digit."""
-    printed: int = 0
-    """Number of printed figures in the statement."""
-    differing: list[str] = []
-    """First differences, in order."""
-    more: int = 0
-    """Number of further differences."""
-    underived: dict[str, int] = {}
-    """Number of figures, scores or costs that could not be derived, by reason."""
-    notes: list[str] = []
-    comparison: Comparison | None = None
-    """Comparison that was derived."""
-    statement: Statement | None = None
-    scorers: set[str] = set()
-    """Scorers whose figures depend on scores that could not be derived."""
-    costs: bool = False
-    """True if figures of costs depend on costs that could not be derived."""
-
-    def differs(self, difference: str) -> None:
-        """Record a difference."""
-        if len(self.differing) < _MAX_DIFFERENCES:
-            self.differing.append(difference)
-        else:
-            self.more += 1
-
-    def lacks(self, subject: str, count: int = 1) -> None:
-        """Record something that cannot be derived."""
-        self.underived[subject] = self.underived.get(subject, 0) + count
 
 
 def texts_of(questions: Iterable[Question], golds: Mapping[str, Gold]) -> Texts:
@@ -110,6 +72,7 @@ def verify_bundle(
     printed: Printed,
     benchmark: Benchmark | None = None,
     report: Callable[[str, int], None] = lambda phase, done: None,
+    inspect: Inspect | None = None,
 ) -> Derivation:
     """Derive the figures of a bundle again, and list the differences.
 
@@ -118,21 +81,24 @@ def verify_bundle(
         printed: returns the figures of a comparison as tables print them.
         benchmark: the bundle's benchmark: its texts replace digests, and every question is compared with it.
         report: called with the number of attempts that are derived.
+        inspect: compares pages with the ranking.
 
     Raises:
         UserError: the bundle has values that no record can have.
     """
-    derivation, statement = Derivation(), bundle.statement
+    statement = bundle.statement
+    derivation = Derivation(same_code=statement.predicate.harness == harness())
     basis = statement.predicate.ragrounds
     if not bundle.is_intact:
         derivation.differs("the file is not what was written: the digest in its last line differs")
     texts = None if benchmark is None else texts_of(benchmark.questions, benchmark.golds)
     try:
-        derive(bundle.records(), basis, bundle.seal, derivation, texts, benchmark, report)
+        derive(bundle.records(), basis, bundle.seal, derivation, texts, benchmark, report, inspect)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, sa.exc.SQLAlchemyError) as error:
         raise UserError(f"{bundle.path} holds values that no run has ({str(error)[:200]}).") from error
-    if derivation.statement is not None and derivation.comparison is not None:
-        _compare_statements(statement, with_printed(derivation.statement, printed(derivation.comparison)), derivation)
+    if derivation.statement is not None and derivation.ranking is not None:
+        derived = with_printed(derivation.statement, printed(derivation.ranking.comparison))
+        _compare_statements(statement, derived, derivation)
     return derivation
 
 
@@ -150,8 +116,9 @@ def derive(
     texts: Texts | None,
     benchmark: Benchmark | None = None,
     report: Callable[[str, int], None] = lambda phase, done: None,
+    inspect: Inspect | None = None,
 ) -> None:
-    """Derive a comparison and its statement from records, and store both in `derivation`."""
+    """Derive a ranking and its statement from records, and store both in `derivation`."""
     lines = iter(records)
     runs, questions, judge_lines = list[RunLine](), list[QuestionLine](), list[JudgeLine]()
     first_attempt: list[AttemptLine] = []
@@ -184,14 +151,18 @@ def derive(
         work.write(batch)
         derivation.runs = [run.id for run in all_runs]
         names = {run_line.run.id: run_line.name for run_line in runs if run_line.name}
-        try:
-            derivation.comparison = compare(store, all_runs, seed=basis.seed, names=names, shared_scorers=True)
-        except UserError as error:
-            raise UserError(f"The attempts of the bundle cannot be compared: {error}") from error
+        ranked = rank(store, all_runs, seed=basis.seed, names=names)
+        if not ranked.rankings:
+            raise UserError(f"The attempts of the bundle cannot be compared: {ranked.left_out[0].why}")
+        if ranked.left_out or len(ranked.rankings) > 1:
+            derivation.differs("the runs: not all are in one ranking")
+        derivation.ranking = ranking = ranked.rankings[0]
         codes = {name: tuple(sorted(digests)) for name, digests in sorted(work.codes.items())}
         derived_basis = replace(basis, scorers=codes)
-        derivation.statement = statement_of(all_runs, derivation.comparison, last_began, seal, derived_basis)
+        derivation.statement = statement_of(ranking, last_began, seal, derived_basis)
         work.conclude()
+        if inspect is not None:
+            inspect(store, ranking, frozenset(line.question.benchmark for line in questions if line.gold), derivation)
 
 
 def _attempts(first: Sequence[AttemptLine], lines: Iterator[tuple[int, Line]]) -> Iterator[AttemptLine]:
@@ -215,14 +186,17 @@ class _BundleStore:
         self._scorers_by_run: dict[str, set[str]] = {}
         """Scorers that the attempts of each run have scores by."""
         self._judges: dict[str, dict[str, RecordedJudge]] = {}
-        self._replies: dict[str, Reply] = {}
         self._judges_by_run: dict[str, list[str]] = {}
         self._prices = Repricing(store, basis.prices)
+        self._completed: dict[str, list[tuple[Question, str]]] = {}
+        """Question and location of the completed attempts of each run."""
+        self._failed_calls = 0
+        """Number of calls of models that used no token, since they failed."""
         self.codes: dict[str, set[str]] = {}
 
     def questions(self, lines: Sequence[QuestionLine], texts: Texts | None, benchmark: Benchmark | None) -> None:
         """Load the questions; if their texts are withheld, take them from the benchmark."""
-        complete, recluster_count = list[tuple[Question, Gold]](), 0
+        complete = dict[str, tuple[Question, Gold]]()
         for line in lines:
             question, gold = line.question, line.gold
             reference = texts.get(line.digest) if texts is not None else None
@@ -230,33 +204,36 @@ class _BundleStore:
                 self._outcome.differs(f"question {question.id}: not in the benchmark (another revision?)")
             elif reference is not None and gold_digest(reference[1]) != line.gold_digest:
                 self._outcome.differs(f"question {question.id}: the right answer differs in the benchmark")
-            recluster_count += reference is not None and hidden_cluster(reference[0], gold is None) != question.cluster
             if gold is None and reference is not None:
                 question, gold = replace(reference[0], id=question.id, cluster=question.cluster), reference[1]
-                complete.append(reference)
+                complete[question.id] = reference
             elif gold is not None:
-                complete.append((question, gold))
+                complete[question.id] = question, gold
                 if (question_digest(question), gold_digest(gold)) != (line.digest, line.gold_digest):
                     self._outcome.differs(f"question {question.id}: its digest differs")
             if gold is None:
                 self._withheld.add(question.id)
             self._questions[question.id] = question
             self._golds[question.id] = replace(gold or Gold(question_id="", answer=""), question_id=question.id)
-        if recluster_count:  # a cluster is named after its first question, which another selection may not include
-            self._outcome.notes.append(
-                f"{recluster_count:,} questions are in other clusters in the benchmark: intervals depend on them."
-            )
+        check_clusters(
+            self._questions, {id: question for id, (question, _) in complete.items()}, benchmark, self._outcome
+        )
         if len(complete) < len(lines):
             self._outcome.lacks("the hash of the questions, whose texts are withheld: --benchmark FILE")
             return
         stated_version = next(iter(self._runs.values())).questions
-        golds = {question.id: gold for question, gold in complete}
-        if content_version([question for question, _ in complete], golds) != stated_version:
+        golds = {question.id: gold for question, gold in complete.values()}
+        if content_version([question for question, _ in complete.values()], golds) != stated_version:
             self._outcome.differs(
                 f"questions: the runs are of the set {stated_version[:16]}…, and these are another set"
             )
         if benchmark is not None:
             self._check_selection(benchmark)
+        else:
+            self._outcome.cannot_show(
+                f"that these {len(lines):,} questions are those of the benchmark, or of the rule, that the runs name: "
+                "--benchmark FILE"
+            )
 
     def _check_selection(self, benchmark: Benchmark) -> None:
         """Check that the runs' own selection rule picks these questions from the benchmark."""
@@ -276,10 +253,7 @@ class _BundleStore:
         """Add the runs and the judges' calls and replies to the store."""
         for run_line in runs:
             run = run_line.run
-            if run.origin == "replayed" and fingerprint(run.identity) != run.fingerprint:
-                self._outcome.differs(f"run {run.id}: its fingerprint is not that of what made it")
-            if run.identity.get("questions", run.questions) != run.questions:
-                self._outcome.differs(f"run {run.id}: what made it names other questions")
+            check_run(run, run_line.name, self._outcome)
             self._store.add_run(run, list(self._questions.values()), self._golds)
             for claim, seed, body in run_line.stops:
                 self._store.write_stop([run.id], claim, int(seed), body)
@@ -289,7 +263,8 @@ class _BundleStore:
             self._check_cost(line.call, f"a judge's call of {line.run}")
             self._store.add_scores(self._runs[line.run], (), [line.call])
             if line.reply is not None:
-                self._replies[line.call.key] = line.reply
+                entry = Entry(key=line.call.key, kind="model", actor=line.call.actor, request=Request(messages=()))
+                self._store.add_recorded_calls(call_rows(entry, line.reply, line.call.at, line.call.seconds, b""))
                 judges = self._judges_by_run.setdefault(line.run, [])
                 judges += [] if line.call.actor in judges else [line.call.actor]
 
@@ -300,19 +275,28 @@ class _BundleStore:
         if run is None or question is None or not 0 <= attempt.epoch < run.epochs or key in self._seen:
             raise UserError(f"The bundle holds an attempt twice, or of a question or run that it has not: {key}.")
         self._seen.add(key)
-        self._check_sums(attempt)
         location = f"{run.id}, {question.id}, epoch {attempt.epoch}"
+        self._check_sums(attempt, run, location)
         scores = [self._derive_score(score, attempt, question, location) for score in line.scores]
         names = {score.scorer for score in line.scores}
-        for name in self._scorers_by_run.setdefault(run.id, set()) - names:
-            self._check_missing_score(name, attempt, question, location)
-        self._scorers_by_run[run.id] |= names
+        known = self._scorers_by_run.setdefault(run.id, set())
+        completed = self._completed.setdefault(run.id, [])
+        if attempt.status == "completed":
+            for name in known - names:
+                self._check_missing_score(name, question, location)
+            completed.append((question, location))
+        # Attempts before the first score by a scorer, which should have one too.
+        for name in names - known:
+            for earlier_question, earlier_location in completed:
+                if earlier_location != location:
+                    self._check_missing_score(name, earlier_question, earlier_location)
+        known |= names
         return run.id, attempt, scores
 
-    def _check_missing_score(self, name: str, attempt: Attempt, question: Question, location: str) -> None:
+    def _check_missing_score(self, name: str, question: Question, location: str) -> None:
         """Record a difference if a scorer that scores such answers by default has no score here."""
         scorer = described(name)
-        if question.id in self._withheld or not scorer.computes or scorer.needs or attempt.status != "completed":
+        if question.id in self._withheld or not scorer.computes or scorer.needs:
             return
         if scores_by_default(scorer, question):
             self._outcome.differs(f"{location}: its score by {name} is not there")
@@ -324,6 +308,8 @@ class _BundleStore:
         derived: Score | None = None
         if isinstance(scorer, JudgedScorer):
             derived = self._derive_judged_score(stated, scorer, attempt, question, location)
+        elif not scorer.computes and self._runs[attempt.run].origin == "imported":
+            pass  # the score that its file states
         elif not scorer.computes or scorer.needs:
             self._lacks_score(name, f"scores by {name}, which is not here, or needs {scorer.needs or 'its package'}")
         elif question.id in self._withheld:
@@ -353,11 +339,9 @@ class _BundleStore:
         elif not judges:
             self._outcome.differs(f"{location}, {stated.scorer}: no recorded reply of a judge is to this answer")
         elif stated.value is not None:
-            name, replies = judges[0], self._replies
-            reply_store = SimpleNamespace(call=lambda key, _, kind: (None, replies[key]) if key in replies else None)
-            judges_by_method = self._judges.setdefault(name, {})
+            name, judges_by_method = judges[0], self._judges.setdefault(judges[0], {})
             if method.name not in judges_by_method:
-                judges_by_method[method.name] = RecordedJudge(cast("Store", reply_store), LabelJudge(method), name)
+                judges_by_method[method.name] = RecordedJudge(self._store, LabelJudge(method), name)
             recorded_judge = judges_by_method[method.name]
             judgement = recorded_judge.judge(attempt, question, self._golds[question.id])
             if judgement is not None:
@@ -370,16 +354,17 @@ class _BundleStore:
         self._outcome.lacks(reason)
         self._outcome.scorers.add(scorer)
 
-    def _check_sums(self, attempt: Attempt) -> None:
-        """Compare the stated cost and usage of an attempt with the sums of its calls."""
-        location = f"{attempt.run}, {attempt.question_id}, epoch {attempt.epoch}"
-        calls = [event.call for event in attempt.events if isinstance(event, Called)]
+    def _check_sums(self, attempt: Attempt, run: Run, location: str) -> None:
+        """Compare what an attempt states with its calls, and the costs of these with their prices."""
+        calls = calls_of(attempt)
+        check_calls(run, attempt, calls, location, self._outcome)
         if not calls:
-            if attempt.cost_uncached or attempt.cost_paid:
+            if (attempt.cost_uncached or attempt.cost_paid) and run.origin != "imported":
                 self._outcome.costs = True
                 self._outcome.lacks("costs of attempts whose calls are not recorded")
             return
-        for call in calls:
+        self._failed_calls += sum(call.kind == "model" and not call.is_counted for call in calls)
+        for call in calls if run.origin != "imported" else ():
             self._check_cost(call, location)
         sums = sums_of([msgspec.to_builtins(call) for call in calls], attempt.usage is None)
         for name, value in sums.items():
@@ -387,18 +372,13 @@ class _BundleStore:
                 self._outcome.differs(
                     f"{location}, {name}: {getattr(attempt, name)} is stated, its calls sum to {value}"
                 )
-        model_calls = [
-            call for call in calls if call.kind == "model" and call.is_counted and call.role not in TOKENS_APART
-        ]
-        total = total_spent(call.spent for call in model_calls).usage
-        if attempt.replayable and None not in (attempt.usage, total) and total != attempt.usage:
-            self._outcome.differs(f"{location}, tokens: {attempt.usage} is stated, its calls sum to {total}")
 
     def _check_cost(self, call: Any, location: str) -> None:
         """Compare the stated cost of a call with its tokens at the price of its model."""
         if call.error or call.cost_uncached is None:
             return
-        price = self._prices.price(msgspec.to_builtins(call))
+        # The bundle has no recorded call, so none is looked for under the key.
+        price = self._prices.price(msgspec.to_builtins(replace(call, key="")))
         listed = call.actor.partition("[")[0] not in self._basis.prices
         if price is None or (listed and call.kind == "model" and self._basis.price_list != price_list()):
             if call.cost_uncached:
@@ -417,7 +397,15 @@ class _BundleStore:
         batch.clear()
 
     def conclude(self) -> None:
-        """Note the scorers whose scores were made by another version of their code or prompt."""
+        """Note the scorers whose scores were made by another version of their code or prompt, and what is not shown."""
+        cannot_show = self._outcome.cannot_show
+        cannot_show("that no run, question, epoch or call was left out, and that no answer was written by hand")
+        if self._failed_calls:
+            cannot_show(f"what {self._failed_calls:,} calls used that are recorded as failed")
+        if self._judges_by_run:
+            cannot_show("that the judges replied as recorded")
+        if self._basis.seed:
+            cannot_show(f"that the seed of all intervals, {self._basis.seed}, was not chosen by their ends")
         for name, codes in self.codes.items():
             scorer, current_codes = described(name), {""}
             if isinstance(scorer, JudgedScorer):
@@ -443,28 +431,42 @@ def _close(first: Any, second: Any) -> bool:
 
 
 def _compare_statements(stated: Statement, derived: Statement, derivation: Derivation) -> None:
-    """Compare everything in a statement with the derived one: figures, their text, claims, digests."""
+    """Compare everything in a statement with the derived one: figures, their text, claims, verdicts, digests.
+
+    Between different versions, what only one of them computes is counted, and is no difference.
+    """
     derived_values, stated_values = (
         flat(replace(statement, predicate=replace(statement.predicate, harness={}))) for statement in (derived, stated)
     )
+    of_one_version = 0
     for path in dict.fromkeys((*stated_values, *derived_values)):
+        if not derivation.same_code and not (path in stated_values and path in derived_values):
+            of_one_version += 1
+            continue
         value, derived_value = stated_values.get(path, "nothing"), derived_values.get(path, "nothing")
         path = path.removeprefix("predicate.").removeprefix("ragrounds.")
         is_figure, path = path.startswith("figures."), path.removeprefix("figures.")
         is_number = is_figure and isinstance(value, int | float) and not isinstance(value, bool)
         derivation.figures += is_number
         derivation.printed += path.startswith("printed.") and value != "nothing"
-        depends_on_costs = (
-            derivation.costs and is_figure and (".frontier." in path or "cost" in path.rpartition(".")[2])
-        )
-        if depends_on_costs or any(
-            path.startswith((f"tables.{name}.", f"claims.{name} of ")) for name in derivation.scorers
+        last = path.rpartition(".")[2]
+        depends_on_costs = derivation.costs and is_figure and (".frontier." in path or "cost" in last)
+        depends_on_tokens = derivation.tokens and is_figure and ("usage." in path or ".cost." in path)
+        if (
+            depends_on_costs
+            or depends_on_tokens
+            or any(
+                path.startswith((f"tables.{name}.", f"claims.{name} of ", f"findings.{name}."))
+                for name in derivation.scorers
+            )
         ):
             derivation.lacks("figures that depend on these", is_number)
         elif _close(value, derived_value):
             derivation.derived += is_number
         else:
             derivation.differs(f"{path}: {value} is stated, the attempts give {derived_value}")
+    if of_one_version:
+        derivation.notes.append(f"{of_one_version:,} values that only one of the two versions has are not compared.")
 
 
 def make_bundle(
@@ -507,10 +509,10 @@ def make_bundle(
             derive(
                 enumerate(map(decoder.decode, file), 2), basis, seal, derivation, texts_of(*store.questions(runs[0]))
             )
-        if derivation.differing or derivation.statement is None or derivation.comparison is None:
+        if derivation.differing or derivation.statement is None or derivation.ranking is None:
             raise UserError(
                 f"No bundle was written: {derivation.differing[0]}. `ragrounds doctor --store` looks at all."
             )
-        write_bundle(path, with_printed(derivation.statement, printed(derivation.comparison)), rows)
+        write_bundle(path, with_printed(derivation.statement, printed(derivation.ranking.comparison)), rows)
     finally:
         rows.unlink()

@@ -13,10 +13,11 @@ from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.trace.traces import Trace
 from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
+from ragrounds.extensions.publishing.published_traces import TextMode
 from ragrounds.extensions.studies.tables import study_tables
 from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.columns import Column, table_of, visible_columns, words
+from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.assets import asset, page_script
@@ -34,8 +35,6 @@ from ragrounds.ui.theme import theme_style
 
 _HYPHEN = "\u2011"
 """Non-breaking hyphen: no line ends at it."""
-_CELL = '<td class="right">{}</td>'
-"""HTML of a table cell with a figure."""
 _FRONTIER_WIDTH = 620
 """Width of a ranking's frontier, in pixels."""
 
@@ -54,7 +53,7 @@ def index_page(board: Board) -> Iterator[str]:
     counts += [number_of(len(board.studies), "study")] if board.studies else []
     yield f"<p>{', '.join(counts)}; published {prose(day(board.published_at))}.</p>\n"
     for entry in board.rankings:
-        yield hide(_ranking(entry, board))
+        yield hide(ranking_section(entry, board.mode))
     for study in board.studies:
         yield hide(_study(study))
     if board.left_out:
@@ -70,7 +69,8 @@ really cost, <em>full price</em> what it costs without any cache.</p></section>
 """
 
 
-def _ranking(entry: BoardRanking, board: Board) -> str:
+def ranking_section(entry: BoardRanking, mode: TextMode) -> str:
+    """Return the part of the index page on a ranking; `mode`: attempts that are published with their texts."""
     ranking = entry.ranking
     names = agent_names(ranking.comparison)
     missing_lines = lack_lines(ranking.abstract, names)
@@ -83,7 +83,7 @@ def _ranking(entry: BoardRanking, board: Board) -> str:
             chart = figure(frontier_picture(headline.frontier, headline.scorer, names), _FRONTIER_WIDTH)
     conclusions = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
     remarks = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
-    remarks += [withheld] if (withheld := withheld_words(ranking.licences, entry.free, board.mode)) else []
+    remarks += [withheld] if (withheld := withheld_words(ranking.licences, entry.free, mode)) else []
     notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in remarks)
     links = [("Comparison", entry.page), *attempt_links(entry.attempts)]
     link_html = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
@@ -139,16 +139,6 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
             yield Column(name, lambda row, by_run=figures, unit=table.unit: in_scale(by_run[row.run].value, unit))  # type: ignore[misc]
             if table is headline:
                 yield Column("95 %", lambda row, by_run=figures, unit=table.unit: interval(by_run[row.run], unit))  # type: ignore[misc]
-
-
-def figure_cells(comparison: Comparison) -> dict[str, tuple[str, str]]:
-    """Return the cells of each run's figures, and of its costs, in a ranking's table, by run id."""
-    parts = list(_score_columns(comparison)), visible_columns(_TOTALS, comparison.rows)
-    cells = {row.run: [[text(column.cell(row)) for column in part] for part in parts] for row in comparison.rows}
-    return {
-        run: ("".join(map(_CELL.format, figures)), "".join(map(_CELL.format, costs)))
-        for run, (figures, costs) in cells.items()
-    }
 
 
 def _study(entry: BoardStudy) -> str:

@@ -35,11 +35,16 @@ from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing.board import (
+    BOARD_LINK,
+    INDEX,
     Board,
     BoardRanking,
     BoardStudy,
     attempt_links,
+    attempt_pages,
     by_licence,
+    comparison_options,
+    comparison_page,
     withheld_words,
 )
 from ragrounds.extensions.publishing.bundle import SUFFIX
@@ -50,15 +55,11 @@ from ragrounds.extensions.publishing.published_traces import TextMode, published
 from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
 from ragrounds.extensions.studies.page import study_page
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.report.page import PageOptions, report_page
+from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from ragrounds.ui.text import number_of, size
 
-INDEX = "index.html"
 _STAGE = ".ragrounds-new"
-_ATTEMPTS_PER_PAGE = 20_000
-"""Approximate number of attempts on one page."""
-_BOARD_LINK = ("Leaderboard", INDEX)
 
 
 class PublishedSite(Result, frozen=True, kw_only=True):
@@ -185,8 +186,10 @@ def publish(arguments: PublishArguments) -> PublishedSite:
             writer.write(INDEX, index_page(board))
             for ranking in ranked.rankings if arguments.bundle else ():
                 file, free = site / f"{ranking.key}{SUFFIX}", text_free(arguments.attempts, ranking.licences)
+                # The order of the runs that were ranked, on which the pairs of the ranking depend.
+                ranked_runs = [run for run in stored_runs if run in ranking.runs]
                 prices = user_prices(resolved_settings)
-                make_bundle(file, store, ranking.runs, names, free, arguments.seed, prices, printed_figures)
+                make_bundle(file, store, ranked_runs, names, free, arguments.seed, prices, printed_figures)
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(
         folder=folder,
@@ -290,12 +293,11 @@ class _Writer:
     def ranking(self, ranking: Ranking) -> BoardRanking:
         """Write the pages of a ranking."""
         free = text_free(self._mode, ranking.licences)
-        page = f"{ranking.key}.html"
+        page = comparison_page(ranking)
         attempts = self._attempts(ranking, page, free) if self._mode != "never" else {}
         if self._mode == "licensed":
             self._withheld |= {licence.dataset: licence for licence in ranking.licences if licence.dataset not in free}
-        links = [_BOARD_LINK, *attempt_links(attempts)]
-        options = PageOptions(attempts=False, seed=self._seed, links=links)
+        options = comparison_options(attempts, self._seed)
         parts = report_page(self._store, ranking.runs, ranking.comparison, options)
         self.write(page, parts)
         return BoardRanking(ranking=ranking, page=page, attempts=attempts, free=free)
@@ -303,22 +305,15 @@ class _Writer:
     def _attempts(self, ranking: Ranking, comparison: str, free: frozenset[str]) -> dict[str, str]:
         """Write the pages of attempts, filling each with as many runs as fit; return the page of each run, by id."""
         names, by_id = agent_names(ranking.comparison), {run.id: run for run in ranking.runs}
-        groups, size = dict[str, list[str]](), 0
-        for row in ranking.comparison.rows:
-            count = sum(row.statuses.values())
-            if not groups or size + count > _ATTEMPTS_PER_PAGE:
-                number, size = f"-{len(groups) + 1}" if groups else "", 0
-                groups[f"{ranking.key}-attempts{number}.html"] = []
-            size += count
-            groups[list(groups)[-1]].append(row.run)
-        pages = {run: page for page, group in groups.items() for run in group}
+        pages = attempt_pages(ranking)
         about = licence_lines(ranking.licences, free)
         about += [words] if (words := withheld_words(ranking.licences, free, self._mode)) else []
-        links = [_BOARD_LINK, ("Comparison", comparison), *(attempt_links(pages) if len(groups) > 1 else [])]
+        page_links = attempt_links(pages)
+        links = [BOARD_LINK, ("Comparison", comparison), *(page_links if len(page_links) > 1 else [])]
         questions, _ = self._store.questions(ranking.runs[0])
         order = {shown_id(question, free): position for position, question in enumerate(questions)}
-        for page, group in groups.items():
-            written_before = self._done
+        for page in dict.fromkeys(pages.values()):
+            group, written_before = [run for run in pages if pages[run] == page], self._done
 
             def report(done: int, before: int = written_before) -> None:
                 """Report the attempts written on this page, added to those of earlier pages."""
@@ -339,7 +334,7 @@ class _Writer:
         while name in self.files:
             number += 1
             name = f"{base}-{number}.html"
-        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_BOARD_LINK])])
+        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [BOARD_LINK])])
         return BoardStudy(table=study.table, page=name, updated=updated)
 
     def write(self, name: str, parts: Iterable[str]) -> None:

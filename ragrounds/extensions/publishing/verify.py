@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,17 @@ from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import Progress, chosen_settings
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import read_text
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.extensions.publishing.bundle import SUFFIX, read_bundle
-from ragrounds.extensions.publishing.derivation import Derivation, verify_bundle
-from ragrounds.extensions.publishing.index_page import figure_cells
-from ragrounds.ui.agent_names import agent_names
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.publishing.bundle import harness, read_bundle
+from ragrounds.extensions.publishing.consistency import Derivation
+from ragrounds.extensions.publishing.derivation import verify_bundle
+from ragrounds.extensions.publishing.leaderboard import Ranking
+from ragrounds.extensions.publishing.page_comparison import compare_pages
 from ragrounds.ui.tables.comparison_tables import print_comparison, printed_figures
-from ragrounds.ui.tables.html_tables import breakable
 from ragrounds.ui.text import number_of, safe
 
 
@@ -49,20 +47,27 @@ class VerifiedBundle(Result, frozen=True, kw_only=True):
     underived: Mapping[str, int]
     """Reasons why figures could not be derived, with their counts."""
     notes: tuple[str, ...]
+    unshown: tuple[str, ...]
+    """Facts that the bundle cannot show, each a clause."""
+    made_by: str
+    """How the bundle's figures and pages were compared: by the code that made them, or by another version."""
     comparison: Comparison | None
     """Comparison as the attempts give it."""
 
     @property
     def ended(self) -> str:
         """Verdict: ``holds``; ``fails`` if something differs; ``undecided`` if something could not be derived."""
-        return "fails" if self.differing else "undecided" if self.derived < self.figures else "holds"
+        return "fails" if self.differing else "undecided" if self.underived else "holds"
 
     def draw(self, console: Console) -> None:
-        """Print the verdict, and the table that was derived."""
+        """Print the verdict, the table that was derived, and last what the bundle cannot show."""
         for line in self.lines():
             console.print(safe(line, 2000), markup=False, soft_wrap=True)
         if self.comparison is not None:
             print_comparison(self.comparison, console=console)
+        console.print("This bundle cannot show:")
+        for text in self.unshown:
+            console.print(f"- {safe(text, 2000)}", markup=False, soft_wrap=True)
 
     def lines(self) -> Iterator[str]:
         """Yield the result as lines of text."""
@@ -71,6 +76,7 @@ class VerifiedBundle(Result, frozen=True, kw_only=True):
             f"{self.bundle}: {contents}; {self.derived:,} of {self.figures:,} figures derived, "
             f"{self.printed:,} as printed; root {self.root[:16]}"
         )
+        yield self.made_by
         for text in self.differing:
             yield f"Differs: {text}."
         if self.more:
@@ -101,8 +107,8 @@ def verify(
         bundle: a file of ``rr.publish(…, bundle=True)``.
         benchmark: the bundle's benchmark, as `ragrounds run --benchmark` takes it, or its file. It fills in the texts
             that the bundle withholds, and every question is compared with it.
-        page: the leaderboard that the bundle was published with, whose printed figures are checked; by default
-            ``index.html`` next to the bundle, if it exists.
+        page: the leaderboard that the bundle was published with. Its ranking, and the page of the comparison next to
+            it, are rendered again and compared; by default ``index.html`` next to the bundle, if it exists.
         home, settings: where registered benchmarks are; ``None``: the user's.
         progress: gets how many attempts are derived; ``False``: nothing is shown.
 
@@ -113,33 +119,28 @@ def verify(
     reference_benchmark = _load_benchmark(
         benchmark, read.statement.predicate.suite.get("name", ""), chosen_settings(settings, home)
     )
+    page_path, predicate = Path(page) if page else read.path.with_name("index.html"), read.statement.predicate
+
+    def compare_page(store: Store, ranking: Ranking, free: frozenset[str], derivation: Derivation) -> None:
+        """Compare the pages next to the bundle with the ranking that was derived."""
+        if page or page_path.is_file():
+            compare_pages(store, ranking, free, page_path, predicate.ragrounds.seed, derivation)
+
     with counted(progress) as tell:
-        derivation = verify_bundle(read, printed_figures, reference_benchmark, tell)
-    page_path = Path(page) if page else read.path.with_name("index.html")
-    if derivation.comparison is not None and (page or page_path.is_file()):
-        _compare_with_page(page_path, read.path.name.removesuffix(SUFFIX), derivation)
+        derivation = verify_bundle(read, printed_figures, reference_benchmark, tell, compare_page)
+    made_by, current = predicate.harness.get("version", "an unknown version"), harness()["version"]
+    manner = (
+        f"Made by this code (ragrounds {current}): sentences, tables and pictures are compared byte by byte."
+        if derivation.same_code
+        else f"Made by other code or libraries (ragrounds {made_by}; here {current}): names, figures, order, signs and "
+        "verdicts are compared, and no wording or picture."
+    )
     fields = {name: value for name, value in asdict(derivation).items() if name in VerifiedBundle.__struct_fields__}
     frozen_fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
-    return VerifiedBundle(bundle=read.path, root=read.seal.root, **frozen_fields)
-
-
-def _compare_with_page(page: Path, key: str, derivation: Derivation) -> None:
-    """Compare the rows of a published ranking with the derived rows."""
-    if derivation.comparison is None:
-        return
-    _, ranking, rest = read_text(page).partition(f'<section class="ranking" id="{escape(key)}">')
-    if not ranking:
-        derivation.notes.append(f"{page} holds no ranking {key!r}: its printed figures were not looked at.")
-        return
-    rows, names = rest.partition("</section>")[0].split("<tr>"), agent_names(derivation.comparison)
-    for run, cells in figure_cells(derivation.comparison).items():
-        matching_rows = [row for row in rows if f">{breakable(names[run])}<" in row]
-        derivation.printed += len(re.findall(r"<td", "".join(cells)))
-        if not any(all(figures in row for figures in cells) for row in matching_rows):
-            expected = " ".join(re.sub(r"<[^>]*>", " ", "".join(cells)).split())
-            derivation.differs(f"{page.name}, {names[run]}: other figures than {expected}, which the attempts give")
+    comparison = None if derivation.ranking is None else derivation.ranking.comparison
+    return VerifiedBundle(bundle=read.path, root=read.seal.root, made_by=manner, comparison=comparison, **frozen_fields)
 
 
 def _load_benchmark(reference: str | None, name: str, settings: Settings) -> Benchmark | None:

@@ -18,7 +18,8 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing import bundle as bundles
 from ragrounds.extensions.publishing.bundle import SUFFIX, seal_of
-from ragrounds.extensions.publishing.derivation import Derivation, derive
+from ragrounds.extensions.publishing.consistency import Derivation
+from ragrounds.extensions.publishing.derivation import derive
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.tables.comparison_tables import printed_figures
 from tests.judges.doubles import Scripted
@@ -51,7 +52,7 @@ def forge(path: Path, change, *, figures: bool = False) -> Path:
         decoded = enumerate(map(msgspec.json.Decoder(bundles.Line).decode, rows))
         found = Derivation()
         derive(decoded, made.predicate.ragrounds, seal, found, None)
-        basis = replace(found.statement.predicate.ragrounds, printed=printed_figures(found.comparison))
+        basis = replace(found.statement.predicate.ragrounds, printed=printed_figures(found.ranking.comparison))
         predicate = replace(found.statement.predicate, harness=made.predicate.harness, ragrounds=basis)
         made = replace(made, predicate=predicate)
     bundles.write_bundle(forged, made, part)
@@ -122,23 +123,223 @@ def other_revision(statement, records):
     asked["gold_digest"] = bundles.gold_digest(msgspec.convert(asked["gold"], Gold))
 
 
-def subset_chosen(statement, records):
-    """Those questions on which the first run is right, and no others: hash, identity and fingerprint made anew."""
-    first = [one for one in attempts(records) if one["attempt"]["run"] == records[0]["run"]["id"] and one["scores"]]
-    right = [one["attempt"]["question_id"] for one in first if one["scores"][0]["value"] == 1]
-    kept = [one for one in records if one["record"] == "question" and one["question"]["id"] in right]
+def keep_questions(records, kept_ids, selection):
+    """Leave only some questions: hash, identity and fingerprint are made anew."""
+    kept = [one for one in records if one["record"] == "question" and one["question"]["id"] in kept_ids]
     asked = [msgspec.convert(one["question"], Question) for one in kept]
     golds = {one["question"]["id"]: msgspec.convert(one["gold"], Gold) for one in kept}
     for one in list(records):
         id = (one.get("question") or one.get("attempt") or {}).get("question_id", one.get("question", {}).get("id"))
-        if one["record"] in ("question", "attempt") and id not in right:
+        if one["record"] in ("question", "attempt") and id not in kept_ids:
             records.remove(one)
         if one["record"] == "run":
-            run = one["run"]
-            run |= {"questions": content_version(asked, golds), "count": len(kept)}
-            run["identity"] |= {"questions": run["questions"]}
-            run["identity"].pop("selection", None)
-            run["fingerprint"] = fingerprint(run["identity"])
+            one["run"] |= {"questions": content_version(asked, golds), "count": len(kept)}
+            identify(one["run"], questions=one["run"]["questions"], selection=selection)
+
+
+def identify(run, **parts):
+    """A run with other parts of its identity, and the fingerprint of these."""
+    run["identity"] = {key: value for key, value in (run["identity"] | parts).items() if value is not None}
+    run["fingerprint"] = fingerprint(run["identity"])
+
+
+def right_in_first_run(records):
+    first = [one for one in attempts(records) if one["attempt"]["run"] == records[0]["run"]["id"] and one["scores"]]
+    return [one["attempt"]["question_id"] for one in first if one["scores"][0]["value"] == 1]
+
+
+def subset_chosen(statement, records):
+    """Those questions on which the first run is right, and no others."""
+    keep_questions(records, right_in_first_run(records), None)
+
+
+def subset_by_ids(statement, records):
+    """The same questions, and the run's own rule names them."""
+    ids = right_in_first_run(records)
+    keep_questions(records, ids, {"seed": 0, "limit": None, "per_dataset": None, "of": 14, "ids": ids})
+
+
+def runs_of(records):
+    return [one for one in records if one["record"] == "run"]
+
+
+def calls_in(records):
+    return [(one["attempt"], event["call"]) for one in attempts(records) for event in one["attempt"]["events"]]
+
+
+def tokens_without_calls(statement, records):
+    for one in attempts(records):
+        one["attempt"] |= {"events": [], "model_calls": 0, "usage": {"input": one["attempt"]["usage"]["input"] // 10}}
+
+
+def tokens_lowered(statement, records):
+    for one in attempts(records):
+        one["attempt"]["usage"]["input"] //= 10
+
+
+def calls_failed(statement, records):
+    """Every call has an error and no token: an attempt that ended well has used nothing."""
+    for attempt, call in calls_in(records):
+        call |= {"error": "failed", "usage": None, "cost_uncached": None}
+        attempt |= {"usage": {}, "cost_paid": 0.0, "cost_uncached": 0.0}
+
+
+def unrecorded_calls(statement, records):
+    tokens_lowered(statement, records)
+    for one in attempts(records):
+        one["attempt"]["unrecorded"] = 1
+
+
+def model_renamed(statement, records):
+    for one in runs_of(records):
+        identify(one["run"], models={"model": "openai:gpt-5"})
+
+
+def model_renamed_with_calls(statement, records):
+    model_renamed(statement, records)
+    for _, call in calls_in(records):
+        if call["role"] != "embedding":
+            call["actor"] = "openai:gpt-5"
+
+
+def agent_renamed(statement, records, agent="gpt_rag"):
+    run = records[0]["run"]
+    run["agent"] = agent
+    identify(run, agent=agent)
+
+
+def agent_of_other_name(statement, records):
+    agent_renamed(statement, records, "ircot")
+
+
+def agent_in_identity(statement, records):
+    identify(records[0]["run"], agent="ircot")
+
+
+def seconds_lowered(statement, records):
+    for one in attempts(records):
+        one["attempt"]["seconds"] /= 100
+
+
+def clusters_split(statement, records):
+    for one in records:
+        if one["record"] == "question":
+            one["question"]["cluster"] = ""
+
+
+def clusters_merged(statement, records):
+    asked = [one["question"] for one in records if one["record"] == "question"]
+    for number, question in enumerate(asked):
+        question["cluster"] = f"part {number % 3}" if not question["cluster"] else question["cluster"]
+
+
+def calls_dropped(statement, records):
+    """The first call of each attempt, with its tokens and its costs."""
+    for one in attempts(records):
+        attempt = one["attempt"]
+        call = attempt["events"].pop(0)["call"]
+        attempt["model_calls"] -= 1
+        attempt["cost_uncached"] -= call["cost_uncached"]
+        attempt["cost_paid"] -= 0.0 if call["cached"] else call["cost_uncached"]
+
+
+def counts_lowered(statement, records):
+    for one in attempts(records):
+        one["attempt"]["model_calls"] = 1
+
+
+def named_by_publisher(statement, records):
+    records[0]["name"] = "GPT-5 with search"
+
+
+def seed_chosen(statement, records):
+    statement["predicate"]["ragrounds"]["seed"] = 17
+
+
+def wrong_without_score(statement, records):
+    wrong = next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"]))
+    for score in wrong["scores"]:
+        score["value"] = None
+
+
+def score_left_out(statement, records):
+    wrong = next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"]))
+    wrong["scores"] = []
+
+
+def wrong_failed(statement, records):
+    """A wrong answer counts as a failure that is still open."""
+    wrong = next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"]))
+    wrong["attempt"] |= {"status": "failed", "text": "", "reason": "no reply"}
+
+
+def options_edited(statement, records):
+    next(one for one in records if one["record"] == "question")["question"]["options"]["A"] = "none of them"
+
+
+def rephrased(statement, records):
+    """A question in other words; digest, hash, identity and fingerprint are made anew."""
+    line = next(one for one in records if one["record"] == "question" and not one["question"]["cluster"])
+    line["question"]["text"] = "Is it A?"
+    line["digest"] = bundles.question_digest(msgspec.convert(line["question"], Question))
+    keep_questions(records, {one["question"]["id"] for one in records if one["record"] == "question"}, None)
+
+
+def benchmark_renamed(statement, records):
+    for one in runs_of(records):
+        one["run"]["benchmark"] = "medqa"
+
+
+def scored_by(name, statement, records):
+    for one in scored(records):
+        one["scores"].append(one["scores"][0] | {"scorer": name, "value": 1.0})
+
+
+def unknown_scorer(statement, records):
+    scored_by("excellence", statement, records)
+
+
+def reported_score(statement, records):
+    scored_by("reported", statement, records)
+
+
+def rule_of_fewer(statement, records):
+    for one in runs_of(records):
+        identify(one["run"], selection={"seed": 0, "limit": 5, "per_dataset": None, "of": 100})
+
+
+def epochs_in_identity(statement, records):
+    identify(records[0]["run"], epochs=3)
+
+
+def fingerprint_kept(statement, records):
+    records[0]["run"]["identity"]["question_only"] = True
+
+
+def imported_by_name(statement, records):
+    tokens_lowered(statement, records)
+    for one in runs_of(records):
+        one["run"]["origin"] = "imported"
+    for attempt, call in calls_in(records):
+        attempt["usage"] |= {"input": 0, "output": 0}
+        call["usage"] = {"input": 0, "output": 0}
+
+
+def other_version(statement, records):
+    statement["predicate"]["harness"]["version"] = "9.9"
+
+
+def verdict_turned(statement, records):
+    figures = statement["predicate"]["ragrounds"]["figures"]
+    figures["findings.robust.kind"] = "ahead"
+
+
+def claim_raised(statement, records):
+    statement["predicate"]["claims"][0]["threshold"] = "0.99"
+
+
+def dated_later(statement, records):
+    statement["predicate"]["evaluatedAt"] = "2036-01-01T00:00:00Z"
 
 
 def judged(home: Path, site: Path) -> Path:

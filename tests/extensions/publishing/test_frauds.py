@@ -1,13 +1,14 @@
 """What finds which fraud: each is planted in a bundle, and docs/how-to/publish.md holds the table that comes of it.
 
-`UPDATE_FRAUDS=1 pytest tests/extensions/publishing/test_frauds.py` writes it there.
+`python -m tests.extensions.publishing.test_frauds` writes it there.
 """
 
 import contextlib
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -17,9 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ragrounds.base.errors import UserError
 from ragrounds.extensions.publishing.bundle import SUFFIX, Line, Statement
+from ragrounds.extensions.publishing.verify import VerifiedBundle
 from tests.extensions.publishing import planted
 from tests.extensions.publishing.planted import attempts, check, forge, published_in
-from tests.uneven import Uneven, expected
+from tests.uneven import Uneven, write_uneven
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/publish.md"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -58,45 +60,184 @@ def reply_edited(statement: dict, records: list[dict]) -> None:
             one["reply"]["text"] = '{"grade": "mismatch"}'
 
 
-def rounded_page(bundle: Path) -> Path:
-    """The published page, with a figure that is 0.1 higher."""
-    page = bundle.with_name("index.html").read_text(encoding="utf-8")
+def rounded_page(page: str) -> str:
+    """A figure of the page is 0.1 higher."""
     first = re.search(r'<td class="right">([\d.]+)<', page)
-    made = bundle.parent / "rounded.html"
-    made.write_text(page.replace(first[0], first[0].replace(first[1], f"{float(first[1]) + 0.1:.2f}"), 1))
-    return made
+    return page.replace(first[0], first[0].replace(first[1], f"{float(first[1]) + 0.1:.2f}"), 1)
 
 
-FRAUDS: list[tuple[str, str, list[Callable]]] = [
-    ("an answer is edited, its score is not", "shown", [planted.answer_edited]),
-    ("a score is edited, its answer is not", "shown", [planted.score_edited]),
-    ("a failed attempt is dropped", "shown", [planted.attempt_dropped]),
-    ("a subset of the questions is chosen", "shown", [planted.subset_chosen]),
-    ("the best of three runs is published", "best", [unchanged]),
-    ("another version of a scorer, the same scores", "shown", [older]),
-    ("another version of a scorer, other scores", "shown", [lenient]),
-    ("another judge is named; its replies are edited", "judged", [planted.judge_replaced, reply_edited]),
-    ("costs are lowered: of attempts; of their calls too", "shown",
-     [planted.full_price_lowered, planted.paid_lowered, lowered_with_calls]),
-    ("another revision of the benchmark", "shown", [planted.other_revision]),
-    ("a figure is rounded up", "shown", [planted.rounded]),
-    ("a figure is rounded up as it is printed", "shown", [planted.printed_rounded]),
-    ("a figure is rounded up on the published page", "shown", [rounded_page]),
-    ("answer, score and figures are invented together", "shown", [planted.invented]),
-]  # fmt: skip
+def names_swapped(page: str) -> str:
+    """The two agents have each other's names wherever one is."""
+    return page.replace("direct", "\0").replace("search_o1", "direct").replace("\0", "search_o1")
+
+
+def negated(page: str) -> str:
+    assert " no difference is significant" in page
+    return page.replace(" no difference is significant", " every difference is significant", 1)
+
+
+def rows_swapped(page: str) -> str:
+    first, second, *_ = re.findall(r'<tr><th scope="row">.*?</tr>', page, re.DOTALL)
+    return page.replace(first, "\0", 1).replace(second, first, 1).replace("\0", second, 1)
+
+
+def row_invented(page: str) -> str:
+    row = re.search(r'<tr><th scope="row">.*?</tr>', page, re.DOTALL)[0]
+    return page.replace(row, row + row.replace("direct", "ours"), 1)
+
+
+def picture_moved(page: str) -> str:
+    at = re.search(r'<circle[^>]* cy="([\d.]+)"', page) or re.search(r"<(?:path|polyline)[^>]*?(\d+\.\d+)", page)
+    return page[: at.start(1)] + "1.5" + page[at.end(1) :]
+
+
+# Title, bundle, changes of its records or of a page, and what `verify` then says.
+FRAUDS: list[tuple[str, str, list[Callable], str]] = [
+    (
+        "an answer is edited, its score is not",
+        "shown",
+        [planted.answer_edited],
+        " answered 'A' is stated, the answer gives ",
+    ),
+    ("a score is edited, its answer is not", "shown", [planted.score_edited], " is stated, the answer gives 0.0 "),
+    ("a failed attempt is dropped", "shown", [planted.attempt_dropped], "attempts still to be made"),
+    (
+        "a wrong answer has no score; none is there; it counts as failed",
+        "shown",
+        [planted.wrong_without_score, planted.score_left_out, planted.wrong_failed],
+        "the answer gives|is not there|robust: ",
+    ),
+    ("a subset of the questions is chosen", "shown", [planted.subset_chosen], "questions are those of the benchmark"),
+    ("a subset is chosen by ids", "shown", [planted.subset_by_ids], r"choice of questions by their ids \(\d of 14\)"),
+    (
+        "more questions than the rule draws",
+        "shown",
+        [planted.rule_of_fewer],
+        "14 questions, and its rule draws 5 of 100",
+    ),
+    (
+        "the best of three runs, or of three epochs, is published",
+        "best",
+        [unchanged],
+        "no run, question, epoch or call was left",
+    ),
+    ("another version of a scorer, the same scores", "shown", [older], "another version of its code"),
+    ("another version of a scorer, other scores", "shown", [lenient], "the answer gives"),
+    (
+        "an unknown scorer; a score as another tool reports it",
+        "shown",
+        [planted.unknown_scorer, planted.reported_score],
+        "scores by (excellence|reported), which is not here",
+    ),
+    (
+        "another judge is named; its replies are edited",
+        "judged",
+        [planted.judge_replaced, reply_edited],
+        "no recorded reply of test:dearer|is stated, the answer gives",
+    ),
+    ("tokens are lowered: of attempts", "shown", [planted.tokens_lowered], ", tokens: .* is stated, its calls sum to"),
+    (
+        "tokens are lowered, calls removed; marked as failed; as not recorded",
+        "shown",
+        [planted.tokens_without_calls, planted.calls_failed, planted.unrecorded_calls],
+        "whose calls are not all recorded",
+    ),
+    ("calls removed with their tokens and counts", "shown", [planted.calls_dropped], "epoch or call was left out"),
+    ("counts of calls are lowered", "shown", [planted.counts_lowered], "1 calls of kind model are stated, and 5"),
+    (
+        "costs are lowered: of attempts; of their calls too",
+        "shown",
+        [planted.full_price_lowered, planted.paid_lowered, lowered_with_calls],
+        "its calls sum to|its tokens cost",
+    ),
+    (
+        "attempts are shorter than their calls",
+        "shown",
+        [planted.seconds_lowered],
+        "s are stated, and its calls took 0.22 s",
+    ),
+    (
+        "the run names another model than its calls; the calls too",
+        "shown",
+        [planted.model_renamed, planted.model_renamed_with_calls],
+        "was called, and the run names|its tokens cost",
+    ),
+    (
+        "an agent has another's name; in what made it alone",
+        "shown",
+        [planted.agent_of_other_name, planted.agent_in_identity],
+        "its code is not that of|what made it names ircot",
+    ),
+    ("an agent has a name that nobody knows", "shown", [planted.agent_renamed], "what gpt_rag is: its code is not in"),
+    (
+        "a run has a name of its publisher's",
+        "shown",
+        [planted.named_by_publisher],
+        "'GPT-5 with search' is a fitting name",
+    ),
+    (
+        "what made a run is edited; other epochs; another benchmark",
+        "shown",
+        [planted.fingerprint_kept, planted.epochs_in_identity, planted.benchmark_renamed],
+        "its fingerprint is not|names other (epochs|benchmark)",
+    ),
+    ("runs are called imported", "shown", [planted.imported_by_name], "it was imported from a file"),
+    ("clusters are split", "shown", [planted.clusters_split], "have one text, and are not in one cluster"),
+    (
+        "clusters are merged",
+        "shown",
+        [planted.clusters_merged],
+        "clusters that the texts of their questions do not show",
+    ),
+    ("the seed of the intervals is hunted", "shown", [planted.seed_chosen], "seed of all intervals, 17"),
+    (
+        "another revision of the benchmark; edited options",
+        "shown",
+        [planted.other_revision, planted.options_edited],
+        "questions: the runs are of the set|its digest differs",
+    ),
+    ("a question is rephrased", "shown", [planted.rephrased], "questions are those of the benchmark"),
+    (
+        "a figure is rounded up; a verdict, a claim, a date edited",
+        "shown",
+        [planted.rounded, planted.verdict_turned, planted.claim_raised, planted.dated_later],
+        r"overall.value: |findings.robust.kind: ahead|claims.*0.99|evaluatedAt",
+    ),
+    ("a figure is rounded up as it is printed", "shown", [planted.printed_rounded], "printed.paired differences"),
+    ("on the page: a figure is rounded up", "shown", [rounded_page], "is published, the attempts give"),
+    ("on the page: the names of two agents are exchanged", "shown", [names_swapped], "is published, the attempts give"),
+    (
+        "on the page: the conclusion is negated",
+        "shown",
+        [negated],
+        "every difference.* is published, the attempts give",
+    ),
+    (
+        "on the page: rows are exchanged; one is invented",
+        "shown",
+        [rows_swapped, row_invented],
+        "is published, the attempts give",
+    ),
+    ("on the page: a point of the picture is moved", "shown", [picture_moved], "is published, the attempts give"),
+    (
+        "another version is claimed, and the conclusion negated",
+        "shown",
+        [(planted.other_version, negated)],
+        "conclusion on index.html: it states",
+    ),
+    (
+        "another version is claimed, and the picture changed",
+        "shown",
+        [(planted.other_version, picture_moved)],
+        "that the pictures, and the page of the comparison",
+    ),
+    ("answer, score and figures are invented together", "shown", [planted.invented], "written by hand"),
+]
+PAGE_FRAUDS = (rounded_page, names_swapped, negated, rows_swapped, row_invented, picture_moved)
+TABLE = re.compile(r"^\| fraud \|.*\n(?:\|.*\n)+", re.MULTILINE)
 HEAD = "| fraud | signed, changed later | signed by who did it | schema | `verify` | `--benchmark` too |"
-ROUNDED = (planted.rounded, planted.printed_rounded)
-
-
-@pytest.fixture(scope="module")
-def bundles(sites: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Bundles to plant frauds in; tests/extensions/publishing/test_bundle.py has that the first one holds."""
-    place = tmp_path_factory.mktemp("frauds")
-    shutil.copytree(sites / "shown", place / "shown")
-    (shown,) = (place / "shown").glob(f"*{SUFFIX}")
-    judged = planted.judged(place / "judged-home", place / "judged")
-    assert check(judged).differing == ()
-    return {"shown": shown, "judged": judged}
+STATED = (planted.rounded, planted.printed_rounded, planted.verdict_turned, planted.claim_raised, planted.dated_later)
+"""Frauds in the statement, whose figures are not made anew."""
 
 
 def broken_signature(signed: Path, given: Path) -> str:
@@ -115,72 +256,106 @@ def broken_schema(path: Path) -> str:
     return "no"
 
 
-def verdict(path: Path, benchmark: str | None, page: Path | None) -> str:
-    found = check(path, benchmark=benchmark, page=page)
+def verdict(found: VerifiedBundle, pattern: str) -> str:
+    """What `verify` does about a fraud: it fails; it says what is not derived; it names what the bundle cannot show."""
     if found.ended == "fails":
         return "yes"
-    if any("attempts still to be made" in note for note in found.comparison.notes):
-        return "shown as not made"
-    return "its version is named" if any("another version" in note for note in found.notes) else "no"
+    if any(re.search(pattern, text) for text in found.underived):
+        return "not derived"
+    texts = (*found.unshown, *found.notes, *found.comparison.notes)
+    return "named" if any(re.search(pattern, text) for text in texts) else "no"
 
 
-def rows(bundles: dict[str, Path], benchmark_file: str) -> Iterator[list[str]]:
-    for name, kind, changes in FRAUDS:
-        seen = []
-        for change in changes:
-            whole, page = bundles[kind], None
-            forged = (
-                whole if change in (unchanged, rounded_page) else forge(whole, change, figures=change not in ROUNDED)
-            )
-            if change is rounded_page:
-                page = rounded_page(whole)
-            verdicts = [verdict(forged, None, page)]
-            # The judged one is of no benchmark that can be loaded.
-            verdicts.append(verdicts[0] if kind == "judged" else verdict(forged, benchmark_file, page))
-            signed = [broken_signature(signer, forged) for signer in (whole, forged)]
-            seen.append([*signed, broken_schema(forged), *verdicts])
-        assert seen == [seen[0]] * len(changes), name
-        yield [name, *seen[0]]
+def planted_in(whole: Path, change: Callable | tuple[Callable, Callable], *, figures: bool) -> Path:
+    """The bundle after a fraud, next to its pages."""
+    changes = change if isinstance(change, tuple) else (change,)
+    records = next((fraud for fraud in changes if fraud not in PAGE_FRAUDS), unchanged)
+    forged = forge(whole, records, figures=figures and records not in STATED)
+    for page in whole.parent.glob("*.html"):
+        shutil.copy(page, forged.parent)
+    index = forged.with_name("index.html")
+    for fraud in changes:
+        if fraud in PAGE_FRAUDS:
+            index.write_text(fraud(index.read_text(encoding="utf-8")), encoding="utf-8")
+        elif figures and fraud is not unchanged:
+            index.unlink()  # its publisher makes the pages anew, too
+    return forged
+
+
+def row_of(fraud: tuple[str, str, list[Callable], str], bundles: dict[str, Path], benchmark_file: str) -> str:
+    """The line of the page's table on a fraud, whose changes are all found alike."""
+    name, kind, changes, pattern = fraud
+    seen = []
+    for change in changes:
+        whole, is_of_page = bundles[kind], change in PAGE_FRAUDS or isinstance(change, tuple)
+        forged = whole if change is unchanged else planted_in(whole, change, figures=not is_of_page)
+        alone = with_benchmark = verdict(check(forged), pattern)
+        if alone != "yes" and kind != "judged":  # the judged one is of no benchmark that can be loaded
+            with_benchmark = verdict(check(forged, benchmark=benchmark_file), pattern)
+        signed = [broken_signature(signer, forged) for signer in (whole, forged)]
+        seen.append([*signed, broken_schema(forged), alone, with_benchmark])
+    assert seen == [seen[0]] * len(changes), (name, seen)
+    return f"| {' | '.join([name, *seen[0]])} |"
+
+
+def bundles_in(place: Path, sites: Path, uneven: Uneven) -> dict[str, Path]:
+    """Bundles to plant frauds in; tests/extensions/publishing/test_bundle.py has that the first one holds."""
+    shutil.copytree(sites / "shown", place / "shown")
+    (shown,) = (place / "shown").glob(f"*{SUFFIX}")
+    judged = planted.judged(place / "judged-home", place / "judged")
+    assert check(judged).differing == ()
+    return {"shown": shown, "judged": judged, "best": shown}
+
+
+@pytest.fixture(scope="module")
+def bundles(sites: Path, uneven: Uneven, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return bundles_in(tmp_path_factory.mktemp("frauds"), sites, uneven)
 
 
 @pytest.mark.slow
-def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path], uneven: Uneven, tmp_path: Path) -> None:
-    averages = {agent: expected(agent)["average"] for agent in uneven.runs}
-    best = uneven.runs[max(averages, key=averages.__getitem__)].id
-    bundles = bundles | {"best": published_in(tmp_path / "best", uneven.home, runs=[best], attempts="all")}
-    found = rows(bundles, uneven.benchmark)
-    lines = [HEAD, "|---|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in found)]
-    made, page = "\n".join(lines), PAGE.read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^\| fraud \|.*\n(?:\|.*\n)+", page, re.MULTILINE)
-    if os.environ.get("UPDATE_FRAUDS"):
-        PAGE.write_text(page.replace(shown, made + "\n"), encoding="utf-8")
-    else:
-        assert shown == made + "\n"
+@pytest.mark.parametrize("fraud", FRAUDS, ids=[fraud[0] for fraud in FRAUDS])
+def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path], uneven: Uneven, fraud) -> None:
+    assert row_of(fraud, bundles, uneven.benchmark) in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_page_has_every_fraud() -> None:
+    (table,) = TABLE.findall(PAGE.read_text(encoding="utf-8"))
+    assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| {fraud[0]}" for fraud in FRAUDS]
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "message"),
-    [
-        ("shown", planted.answer_edited, " answered 'A' is stated, the answer gives "),
-        ("shown", planted.score_edited, " is stated, the answer gives 0.0 "),
-        ("shown", planted.full_price_lowered, "cost_uncached: 0.0 is stated, its calls sum to"),
-        ("shown", planted.paid_lowered, ", cost_paid: "),
-        ("shown", lowered_with_calls, "its tokens cost"),
-        ("shown", planted.other_revision, "questions: the runs are of the set"),
-        ("shown", planted.rounded, ".overall.value: "),
-        ("shown", planted.printed_rounded, "printed.paired differences"),
-        ("judged", planted.judge_replaced, "no recorded reply of test:dearer"),
-    ],
+    ("kind", "change", "pattern"),
+    [(kind, change, pattern) for _, kind, changes, pattern in FRAUDS for change in changes if change is not unchanged],
 )
-def test_a_fraud_is_named(bundles: dict[str, Path], kind: str, change: Callable, message: str) -> None:
-    assert message in check(forge(bundles[kind], change)).differing[0]
+def test_a_fraud_is_named(bundles: dict[str, Path], kind: str, change: Callable, pattern: str) -> None:
+    """The figures are those of before: what a fraud changes besides them is said."""
+    found = check(planted_in(bundles[kind], change, figures=False))
+    assert re.search(pattern, "\n".join((*found.differing, *found.underived, *found.unshown, *found.notes,
+                                         *found.comparison.notes)))  # fmt: skip
 
 
-def test_a_figure_that_is_rounded_up_on_the_published_page_is_named(bundles: dict[str, Path]) -> None:
-    found = check(bundles["shown"], page=rounded_page(bundles["shown"]))
-    assert re.search(r"^rounded.html, .*: other figures than .*, which the attempts give$", found.differing[0])
-    assert check(bundles["shown"], page=bundles["shown"].with_name("index.html")).ended == "holds"
-    other = check(bundles["judged"], page=bundles["shown"].with_name("index.html"))
+def test_pages_that_are_not_of_the_bundle(bundles: dict[str, Path]) -> None:
+    index = bundles["shown"].with_name("index.html")
+    assert check(bundles["shown"], page=index).ended == "holds"
+    other = check(bundles["judged"], page=index)
     assert any("holds no ranking" in note for note in other.notes)
     with pytest.raises(UserError, match="none"):
         check(bundles["shown"], page="none.html")
+
+
+def write_table() -> None:
+    """Write the table into the page, with its date."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        uneven = write_uneven(place)
+        runs = [run.id for run in uneven.runs.values()]
+        published_in(place / "sites" / "shown", uneven.home, runs=runs, attempts="all")
+        bundles = bundles_in(place, place / "sites", uneven)
+        rows = [row_of(fraud, bundles, uneven.benchmark) for fraud in FRAUDS]
+    page = PAGE.read_text(encoding="utf-8")
+    page = TABLE.sub(lambda _: "\n".join([HEAD, "|---|---|---|---|---|---|", *rows]) + "\n", page)
+    PAGE.write_text(re.sub(r"Made on \S+:", f"Made on {datetime.now(UTC):%Y-%m-%d}:", page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_table()

@@ -166,9 +166,11 @@ class Repricing:
 
     def _response_usage(self, key: str) -> _ResponseUsage:
         """Return the usage of the call that is recorded under a key; it is not known if there is no such call."""
+        if not key:
+            return _ResponseUsage(used=None)
         statement = sa.select(schema.calls.c.response).where(schema.calls.c.key == bytes.fromhex(key))
         with self._store.engine.connect() as connection:
-            row = connection.execute(statement).first() if key else None
+            row = connection.execute(statement).first()
         if row is None:
             return _ResponseUsage(used=None)
         return msgspec.msgpack.decode(
