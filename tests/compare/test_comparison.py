@@ -246,6 +246,19 @@ class TestRefusals:
         with pytest.raises(UserError, match="no scores under 'strict'"):
             compare(store, [first, second], scorers=["strict"])
 
+    def test_a_scorer_next_to_the_headline_is_left_out_where_a_run_lacks_it(self, store):
+        first, second = (add_run(store, name, questions(2), [1, 0], scorer="robust") for name in ("one", "two"))
+        store.add_scores(
+            first,
+            [
+                Score(question_id=question.id, epoch=0, scorer="strict", value=1.0, answer_status="answered")
+                for question in questions(2)
+            ],
+        )
+        found = compare(store, [first, second])
+        assert [table.scorer for table in found.tables] == ["robust"]
+        assert "Not compared under strict: two-run has no scores by it." in found.notes
+
     def test_a_run_that_has_not_begun_lacks_no_scorer(self, store):
         asked = questions(2)
         first = add_run(store, "one", asked, [1, 0])

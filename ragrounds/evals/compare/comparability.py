@@ -128,7 +128,7 @@ def comparison_basis(
         for name, run_scores in by_scorer.items()
         if described(name).needs_judge or any(score.value is not None for score in run_scores)
     }
-    shared = _shared_scorers(runs, scorer_names, summaries, scores, common or shared_scorers, notes)
+    shared = _shared_scorers(runs, scorer_names, questions, summaries, scores, common or shared_scorers, notes)
     user_headlines = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in scorer_names)
     headlines = user_headlines or headline_of(questions, showable.intersection(shared))
     headline_names = [name for headline in headlines for name in (headline.scorer, *headline.columns)]
@@ -241,6 +241,7 @@ def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
 def _shared_scorers(
     runs: Sequence[Run],
     requested: Sequence[str],
+    questions: Sequence[Question],
     summaries: Mapping[str, Sequence[Attempt]],
     scores: ScoresByRun,
     common: bool,
@@ -248,23 +249,29 @@ def _shared_scorers(
 ) -> list[str]:
     """Return the scorers, `requested` or all, that every run has scores under.
 
+    A scorer next to the headlines never blocks a table: it is left out with a note if some runs lack scores under it.
+
     Raises:
-        UserError: no run has scores under a requested scorer; some runs lack scores under a scorer that may not be
-            left out; the runs have no scorer in common.
+        UserError: no run has scores under a requested scorer; some runs lack scores under a headline scorer; the runs
+            have no scorer in common.
     """
     present = list(dict.fromkeys(scorer for run in runs for scorer in scores[run.id]))
     if len(runs) == 1 and not requested:
         return present
-    shared: list[str] = []
-    for name in requested or present:
+    headlines = {headline.scorer for headline in headline_of(questions, present)}
+    lacking_by_scorer = {
+        name: [run.id for run in runs if _lacks_scores(name, run, summaries, scores)] for name in requested or present
+    }
+    is_any_shared, shared = not all(lacking_by_scorer.values()), list[str]()
+    for name, lacking in lacking_by_scorer.items():
         if name not in present:
             raise UserError(
                 f"No run has scores under {name!r}, only {', '.join(sorted(present)) or 'none'}. "
                 f"`{described(name).command([run.id for run in runs])}` makes them, if {name!r} applies to the "
                 "questions."
             )
-        lacking = [run.id for run in runs if _lacks_scores(name, run, summaries, scores)]
-        if lacking and (requested or not (common or described(name).elsewhere)):
+        may_be_left_out = common or described(name).elsewhere or (is_any_shared and name not in headlines)
+        if lacking and (requested or not may_be_left_out):
             remedy = "" if requested else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
                 f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "
