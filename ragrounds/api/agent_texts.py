@@ -10,15 +10,13 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import open_agent, read_card, with_retriever
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.place import HERE, give
-from ragrounds.agents.systems.settings import read_table, with_model, with_process, with_tables
+from ragrounds.agents.systems.settings import OPTIONS_OF_MODELS, read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.specs import parse
 
 T = TypeVar("T")
-_MODEL_OPTIONS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
-"""Options for the models of agents: they have no effect on a system that brings its own model."""
 
 
 def agent_texts(given_agents: object) -> list[tuple[str, str | None]]:
@@ -111,7 +109,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[R
     model_uses = _inspect_agents(kinds, lambda text: kinds[text].uses_our_models(), missing_agents)
     own_models = [text for text, uses_ours in model_uses.items() if not uses_ours]
     foreign_texts = [new_texts[text] for text in own_models]
-    set_ = [name for name in _MODEL_OPTIONS if getattr(request, name) not in (None, ())]
+    set_ = [name for name in OPTIONS_OF_MODELS if getattr(request, name) not in (None, ())]
     without_model_field = [new_texts[text] for text in own_models if not kinds[text].card.model_field]
     option_names = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
     if set_ and without_model_field and len(foreign_texts) == len(model_uses):

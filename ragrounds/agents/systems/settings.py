@@ -169,6 +169,10 @@ def with_model(text: str, card: Card, model: str) -> str:
     return str(Spec(spec.name, {f"{table}.{key}": model_spec.name, **spec.parameters}))
 
 
+OPTIONS_OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
+"""Options of `run` for the models of agents: they have no effect on a system that brings its own model."""
+
+
 def check_effects(spec: Spec, card: Card, is_accepted: Callable[[str], bool], accepted: Sequence[str]) -> None:
     """Reject settings without effect on a system that calls models and searches itself.
 

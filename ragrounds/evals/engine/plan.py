@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems.kinds import kind_of, reads_of_systems
+from ragrounds.agents.systems.settings import OPTIONS_OF_MODELS
 from ragrounds.base.contracts import Intervention, Model, Searcher
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Asked, Gold, Question, Run
@@ -156,7 +157,8 @@ def plan(
         if only is not None:
             run = check_same_run(store, store.run(only), identity)
         else:
-            origin = Asked(run_command.folder, (*run_command.options, "--agent", text)) if run_command else None
+            options = options_with_effect(opened.agent, run_command.options) if run_command else ()
+            origin = Asked(run_command.folder, (*options, "--agent", text)) if run_command else None
             run = find_or_start_run(
                 store, benchmark, opened, epochs, new=new, run_command=origin, servers=recipe.servers, identity=identity
             )
@@ -182,6 +184,18 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
         scorers = [headline.scorer for headline in headline_of(benchmark.questions)]
         identity["reading"] = {name: scorer_code(described(name)) for name in scorers}
     return SystemIdentity(identity, reads_of_systems(agent.card for agent in opened.agent.with_inner))
+
+
+def options_with_effect(agent: Agent, options: Sequence[str]) -> tuple[str, ...]:
+    """Return options of `ragrounds run`, each followed by its value, without those that a user's system ignores.
+
+    A model that its card passes on is in the agent's text.
+    """
+    ignored = set[str]()
+    if not kind_of(agent.card).uses_our_models():
+        ignored = {"--corpus", *(f"--{name.replace('_', '-')}" for name in OPTIONS_OF_MODELS)}
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return tuple(text for option in pairs if option[0] not in ignored for text in option)
 
 
 _CODE = ("graph_code", "refine_code", "refine_prompts", "retriever_code", "model_code", "prompts", "inner")
