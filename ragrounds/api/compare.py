@@ -386,7 +386,14 @@ def analyse(arguments: AnalyseArguments) -> AnalysedRuns:
         if arguments.save:
             if analysis.save is None or Path(arguments.save).suffix != ".toml":
                 raise UserError(f"--save {arguments.save}: the analysis routing writes an agent's file, NAME.toml.")
-            for path, text in analysis.save(store, runs, choices, Path(arguments.save)).items():
+            files = analysis.save(store, runs, choices, Path(arguments.save))
+            existing = [str(path) for path in files if path.exists()]
+            if existing and not arguments.force:
+                raise UserError(
+                    f"--save {arguments.save} writes {' and '.join(map(str, files))}, and {' and '.join(existing)} "
+                    f"{'exists' if len(existing) == 1 else 'exist'} already. Give --force, or another name."
+                )
+            for path, text in files.items():
                 with replaced_file(path, arguments.force) as page:
                     page.write_text(text, encoding="utf-8")
         return AnalysedRuns(result=analysis(store, runs, choices), names={**agents, **with_agents(runs, names_by_run)})
