@@ -5,6 +5,7 @@ Runs are named by their agents; runs of the same agent are also named by what di
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -212,10 +213,14 @@ def group_table(
             Column("95 %", lambda group: difference_interval(group.pairs[0].tests, table.unit)),
             Column("Holm p", lambda group: p_value(group.pairs[0].p_holm)),
         ]
+
+    def costs_of(run: str) -> Sequence[Column]:
+        """Return the columns of what a run's questions cost."""
+        return price_columns(lambda group: group.costs[run], names[run])
+
     costs = [
         column
-        for run in runs
-        for column in price_columns(lambda group, run=run: group.costs[run], names[run])
+        for column in itertools.chain.from_iterable(map(costs_of, runs))
         if with_costs and (len(grouped.groups) == 1 or len({column.cell(group) for group in grouped.groups}) > 1)
     ]
     title = f"{table.scorer} by {safe(grouped.by)}, {table.unit}"
