@@ -183,6 +183,33 @@ async def test_lost_scores_are_damage_and_do_not_move_the_figure(
     assert looked_through(home).found == {}
 
 
+async def test_a_scorer_whose_scores_are_all_lost_is_damage(
+    command: Cli, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is left of it in the table of scores; those of a judge cannot be computed."""
+    with Store(home) as store:
+        run = add_run(store, "direct", asked(2), [1, 0], scorer="robust")
+        scores = store.scores(run)
+        store.add_scores(run, [replace(score, scorer="equivalent") for score in scores])
+        assert looked_through(home).damaged == 0
+        with store.engine.begin() as connection:
+            connection.execute(sa.text("DELETE FROM scores"))
+        assert looked_through(home).found["damage: score"] == 2
+        notes = [note for note in compare(store, [run]).notes if "has lost" in note]
+        assert [note.partition(":")[0] for note in notes] == [
+            f"The store has lost 2 scores of {run.id} under robust, and its figure leaves these answers out",
+            f"The store has lost all scores of {run.id} under equivalent",
+        ]
+    assert command("compare", "direct").returncode == 0
+    assert f"had lost 2 scores of {run.id} under robust: they were computed again from its answers" in caplog.text
+    with Store(home) as store:
+        assert store.lost_scorers(run) == {"equivalent"}
+        store.remove(run)
+        with store.engine.connect() as connection:
+            keys = connection.execute(sa.select(schema.meta.c.key)).scalars().all()
+        assert not [key for key in keys if run.id in key]
+
+
 async def test_a_lost_server_is_damage_and_named_in_tables(tmp_path: Path) -> None:
     await filled(tmp_path)
     server = "openai:m[server=lab]"

@@ -187,9 +187,9 @@ class AttemptRunner:
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in opened.finished:
             scores = (*scores, *self._missing_scores(planned, finished))
-        dependency_rows = await opened.reads.rows(attempt)
+        other_rows = [*self._store.scorer_rows(run, scores), *await opened.reads.rows(attempt)]
         await self._store.writer.write(
-            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *dependency_rows]
+            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *other_rows]
         )
         return finished
 

@@ -83,12 +83,12 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
 
 
 def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
-    """Return the completed attempts without a score of a scorer that has scored others, by scorer.
+    """Return the completed attempts without a score of a scorer that has scored others, or had, by scorer.
 
     Every attempt is written with its scores, so the rows are lost. Judges are left out: they may judge a part of a run.
     """
     missing: dict[str, list[AttemptKey]] = {}
-    for name in sorted(store.score_codes(run)):
+    for name in sorted(store.score_codes(run).keys() | store.lost_scorers(run)):
         scorer = described(name)
         if scorer.needs or not scorer.computes or not (keys := store.unscored(run, name)):
             continue
@@ -102,11 +102,17 @@ def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
 
 
 def missing_notes(store: Store, run: Run) -> list[str]:
-    """Return a note for tables about each scorer of :func:`missing_scores`."""
-    return [
+    """Return a note for tables about each scorer of :func:`missing_scores`, and each whose scores are all lost."""
+    missing = missing_scores(store, run)
+    partly = [
         f"The store has lost {len(keys):,} scores of {run.id} under {name}, and its figure leaves these answers out: "
         f"`ragrounds score {quote(run.id)}` computes them again."
-        for name, keys in missing_scores(store, run).items()
+        for name, keys in missing.items()
+    ]
+    return partly + [
+        f"The store has lost all scores of {run.id} under {name}: `{described(name).command([run.id])}` makes them "
+        "again."
+        for name in sorted(store.lost_scorers(run) - missing.keys())
     ]
 
 
@@ -223,17 +229,20 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
         scorer = described(name)
         if scorer.computes and not scorer.needs:
             codes[name] = made_by == {scorer_code(scorer)}
-    if not codes:
+    lost = store.lost_scorers(run)
+    if not codes and not lost:
         return
     try:
         questions, golds = store.questions(run)
         missing = missing_scores(store, run)
     except (UserError, ValueError):
         return  # the walk through the store has reported it
+    for name in sorted(lost):
+        findings.add("damage", "score", f"{run.id}, {name}", "all of its scores are missing")
     for name, keys in missing.items():
         # A resumed run may have lost a scorer that was requested only for its beginning.
         grade: Grade = "note" if described(name).on_request else "damage"
-        for question_id, epoch in keys:
+        for question_id, epoch in () if name in lost else keys:
             location = f"{run.id}, {question_id!r}, epoch {epoch}, {name}"
             findings.add(grade, "score", location, "it is missing, and other answers of the run have one")
     question_maps = {question.id: question for question in questions}, golds

@@ -20,7 +20,7 @@ from ragrounds.base.text import file_name
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
-from ragrounds.evals.store.schema import RUN_NAME, meta
+from ragrounds.evals.store.schema import RUN_NAME, RUN_SCORER, meta
 
 _NAMED = 6
 """Number of runs that a message names."""
@@ -61,8 +61,11 @@ def kept_names(engine: sa.Engine) -> dict[str, str]:
 
 
 def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> None:
-    """Copy the names of these runs into another store; a run that has a name there keeps it."""
+    """Copy the names of these runs and of their scorers into another store; a run that has a name there keeps it."""
     rows = [summed_meta(f"{RUN_NAME}{run}", name) for run, name in kept_names(source).items() if run in runs]
+    with source.connect() as connection:
+        keys = connection.execute(sa.select(meta.c.key).where(meta.c.key.startswith(RUN_SCORER))).scalars().all()
+    rows += [summed_meta(key, "") for key in keys if key.removeprefix(RUN_SCORER).partition(" ")[0] in runs]
     if rows:
         with target.begin() as connection:
             connection.execute(insert_new(target, meta), rows)

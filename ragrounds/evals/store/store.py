@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,7 +50,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.dialect import Say
-from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns
+from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns, summed_meta
 from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.sqlite import is_writable
@@ -88,6 +89,8 @@ class Store:
         self._texts: dict[bytes, str] = {}
         self._questions: tuple[str, tuple[list[Question], dict[str, Gold]]] = ("", ([], {}))
         """Set of questions that was read last, by its digest: runs that are compared share one."""
+        self._scorers: defaultdict[str, set[str]] = defaultdict(set)
+        """Run id → scorers that :meth:`scorer_rows` has returned."""
 
     def __enter__(self) -> Store:
         return self
@@ -242,7 +245,10 @@ class Store:
         number = self.number(run)
         with self.engine.begin() as connection:  # its rows are deleted by their foreign keys
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
-            connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"{schema.RUN_NAME}{run.id}"))
+            key = schema.meta.c.key
+            is_scorer = key.startswith(f"{schema.RUN_SCORER}{run.id} ", autoescape=True)
+            connection.execute(sa.delete(schema.meta).where((key == f"{schema.RUN_NAME}{run.id}") | is_scorer))
+        self._scorers.pop(run.id, None)
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
         """Return the questions of a run in their order, and the golds by question id. Do not change them: later calls
@@ -276,10 +282,9 @@ class Store:
 
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
         """Write many attempts in one transaction, as an import does; existing ones are replaced."""
-        number = self.number(run)
+        number, new_scores = self.number(run), list(scores)
         rows = [row for attempt in attempts for row in attempt_rows(attempt, number)]
-        rows += score_rows(scores, number)
-        self._write(rows)
+        self._write([*rows, *score_rows(new_scores, number), *self.scorer_rows(run, new_scores)])
 
     def done(self, run: Run) -> dict[AttemptKey, str]:
         """Map (question id, epoch) to the status of a run's attempts, read without their bodies."""
@@ -349,16 +354,31 @@ class Store:
         `calls` are the judges' calls on which they are based: the ledger counts these, `gc` keeps them, and an export
         includes them. They are then no longer open calls of `payer`.
         """
-        number = self.number(run)
+        number, new_scores = self.number(run), list(scores)
         judge_calls = list(calls)
         judge_rows = grading_rows(judge_calls, number, self.graded(run)) if judge_calls else []
         self._write(
-            [*score_rows(scores, number), *judge_rows], settled=(payer, {call.key for call in judge_calls if call.key})
+            [*score_rows(new_scores, number), *self.scorer_rows(run, new_scores), *judge_rows],
+            settled=(payer, {call.key for call in judge_calls if call.key}),
         )
 
     def add_recorded_calls(self, rows: Sequence[Row]) -> None:
         """Write calls that were recorded in another store, from :func:`ragrounds.evals.store.journal.call_rows`."""
         self._write(rows)
+
+    def scorer_rows(self, run: Run, scores: Iterable[Score]) -> list[Row]:
+        """Return rows that name the scorers of these scores, each once: they show if all its scores of a run are
+        lost."""
+        names = {score.scorer for score in scores} - self._scorers[run.id]
+        self._scorers[run.id] |= names
+        return [(schema.meta, summed_meta(f"{schema.RUN_SCORER}{run.id} {name}", "")) for name in sorted(names)]
+
+    def lost_scorers(self, run: Run) -> set[str]:
+        """Return the scorers that had scores of a run of which none is left."""
+        prefix, key = f"{schema.RUN_SCORER}{run.id} ", schema.meta.c.key
+        keys = [row.key for row in self._read(sa.select(key).where(key.startswith(prefix, autoescape=True)))]
+        # LIKE ignores case, so the exact comparison is made here.
+        return {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} - self.score_codes(run).keys()
 
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
         """Return the scores of a run, of one scorer or of all, at one question (its id) or at all."""
