@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.figures import PairedFigure, holm_corrected
 from ragrounds.evals.compare.findings import conclusions, untested
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.comparison_pictures import difference_picture
@@ -95,6 +96,14 @@ def test_of_runs_that_were_watched_the_always_valid_p_decides(store):
     assert conclusions(replace(table, pairs=(watched, watched))) == ()  # twice .03
     sure = replace(watched, tests=replace(watched.tests, p_always=0.01))
     assert [one.p for one in conclusions(replace(table, pairs=(sure, watched)))] == pytest.approx([0.02, 0.03])
+
+
+def test_exact_and_always_valid_tests_of_a_table_are_one_family():
+    """Each with its own correction, a table without any difference would report one in more than 5 %."""
+    exact = [PairedFigure(n=40, p_mcnemar=p) for p in (0.02, 0.04)]
+    watched = PairedFigure(n=40, p_always=0.03, draws=40)
+    assert holm_corrected(dict(enumerate(exact))) == {0: pytest.approx(0.04), 1: pytest.approx(0.04)}
+    assert holm_corrected(dict(enumerate([*exact, watched]))) == {0: pytest.approx(0.06), 1: pytest.approx(0.08)}
 
 
 def test_lower_scores_may_be_better(store):

@@ -534,9 +534,14 @@ def group_table(
 
 
 def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:
-    """Return McNemar's p of each test that has one, after Holm's correction over all of them."""
+    """Return McNemar's p of each test that has one, after Holm's correction over all of them.
+
+    Pairs with always-valid tests count too: the table reports the differences of both kinds, and which pairs are of
+    which kind depends on their data.
+    """
     p_values = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
-    return dict(zip(p_values, holm(list(p_values.values())), strict=True)) if p_values else {}
+    among = len(tests) if any(test.draws is not None for test in tests.values()) else None
+    return dict(zip(p_values, holm(list(p_values.values()), among), strict=True))
 
 
 MOST_PAIRS = 1_225
