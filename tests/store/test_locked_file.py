@@ -1,8 +1,9 @@
 """A store that another process has locked is waited for, and the wait is reported within two seconds."""
 
 import asyncio
-import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -14,29 +15,25 @@ from ragrounds.evals.store import locked_file, schema
 from ragrounds.evals.store.database import exclusive_transaction, insert_new, write
 from ragrounds.evals.store.store import Store
 
-
-def lock(path, locked, release):
-    """Hold the lock of a file until it is released."""
-    with sqlite3.connect(path, isolation_level=None) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        locked.set()
-        release.wait(60)
-        connection.execute("COMMIT")
-    connection.close()
+LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+connection.execute("COMMIT")
+"""
+"""Hold the lock of a file until standard input is closed."""
 
 
 @pytest.fixture
 def locked(tmp_path):
-    """A store that another process has locked, with the event that ends this."""
-    context = multiprocessing.get_context("spawn")
-    begun, release = context.Event(), context.Event()
-    with Store(tmp_path) as store:
-        process = context.Process(target=lock, args=(tmp_path / "store.sqlite", begun, release))
-        process.start()
-        assert begun.wait(60)
-        yield store, process.pid, release
-        release.set()
-        process.join()
+    """A store that another process has locked, with its number and the function that ends this."""
+    command = [sys.executable, "-I", "-c", LOCK, str(tmp_path / "store.sqlite")]
+    with Store(tmp_path) as store, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
+        yield store, process.pid, process.stdin.close
+        process.stdin.close()
 
 
 def meta(key):
@@ -76,7 +73,7 @@ def test_a_locked_store_is_waited_for_and_named(locked, change, capfd):
             if "Waiting" in (text := capfd.readouterr().err):
                 reported.append((time.monotonic() - started, text))
             time.sleep(0.05)
-        release.set()
+        release()
 
     thread = threading.Thread(target=end_lock)
     thread.start()
