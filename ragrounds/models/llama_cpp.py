@@ -126,7 +126,8 @@ def _read_fields(path: Path, size: int, modified: int) -> Mapping[str, str]:
         fields["n_ctx"] = str(min(_WINDOW, trained))
         name = b"tokenizer.chat_template"
         if (at := content.find(name, 0, _HEADER)) >= 0:
-            (length,) = struct.unpack_from("<Q", content, at + len(name) + 4)
-            template = content[at + len(name) + 12 :][:length] if length < _HEADER else b""
+            start = at + len(name) + 12
+            (length,) = struct.unpack_from("<Q", content, start - 8)
+            template = content[start : start + min(length, _HEADER)]
             fields["supports_tools"] = str(b"tools" in template)  # the name in llama.cpp's own report
     return fields

@@ -64,7 +64,8 @@ def _identity(facts: Facts) -> dict[str, str]:
 
 def window_of(facts: Facts) -> int | None:
     """Return the tokens that prompt and answer may have together; ``None`` if the server does not report them."""
-    return min((int(facts[name]) for name in WINDOWS if facts.get(name, "").isdecimal()), default=None)
+    windows = [int(facts[name]) for name in WINDOWS if facts.get(name, "").isdecimal()]
+    return min(filter(None, windows), default=None)
 
 
 def follows_schemas(facts: Facts) -> bool:

@@ -113,7 +113,7 @@ def attempts(home: Path) -> Iterator[tuple[Store, Run, Attempt]]:
 
 @pytest.mark.slow
 def test_the_trace_is_what_went_over_the_wire(recorder: Recorder, home: Path) -> None:
-    wire = {}
+    wire: dict[str, list[Any]] = {}
     for body, reply in recorder.replies:
         messages = [(turn["role"], turn["content"]) for turn in body["messages"]]
         wire.setdefault(json.dumps(messages), []).append(reply)
@@ -122,6 +122,8 @@ def test_the_trace_is_what_went_over_the_wire(recorder: Recorder, home: Path) ->
         for call in traces.traced_calls(store, list(traces.calls(attempt.events))):
             if not isinstance(call.asked, Request):
                 continue
+            assert call.reply is not None
+            assert call.reply.usage is not None
             turns = [(message.role, message.content) for message in call.asked.messages]
             prefix = call.asked.prefix
             replies = wire[json.dumps(turns + ([("assistant", prefix)] if prefix else []))]

@@ -231,9 +231,9 @@ async def ask(
 def formats_of_tries(judge: Model, tries: int, schema: dict[str, object] | None) -> list[dict[str, object] | None]:
     """Return `response_format` of each try of a judge that may reply in a wrong form.
 
-    The first try leaves the judge free to reason. Later ones demand the schema if its server follows one: a local
-    server (:attr:`ragrounds.models.base.ProviderModel.follows_schemas`). An equal request at temperature 0 would be
-    answered equally.
+    The first try leaves the judge free to reason. Later ones demand the schema if the judge's server follows one
+    (:attr:`ragrounds.models.base.ProviderModel.follows_schemas`). At temperature 0 no request is repeated: the reply
+    would be the same.
     """
     later = schema if getattr(judge, "follows_schemas", False) else None
     if getattr(judge, "is_greedy", False):
