@@ -269,7 +269,7 @@ def remove_run(
         if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: give the id of the one to remove, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
-            for stored_run in (*store.counterfactuals(run), *store.counterfactuals(run, "repetition"), run):
+            for stored_run in filter(None, (*store.counterfactuals(run), store.repetition(run), run)):
                 store.remove(stored_run)
     return run
 

@@ -56,7 +56,7 @@ def test_a_repetition_is_read_with_its_run_and_removed_with_it(tmp_path):
     with Store(tmp_path) as store:
         sentences = limitation_sentences(store, result.runs, result.comparison, (), {result.runs[0].id: "direct"})
         assert any(sentence.startswith("The same last calls, made again, changed 0 %") for sentence in sentences)
-        [repetition] = store.counterfactuals(result.runs[0], "repetition")
+        repetition = store.repetition(result.runs[0])
         assert [stored.id for stored in store.runs()] == [result.runs[0].id]
         assert store.counterfactuals(result.runs[0]) == []
     with pytest.raises(rr.UserError, match="repeats last calls of direct-"):

@@ -44,11 +44,10 @@ def server_noise(
         scorer: scorer whose scores are compared; empty for none.
         seed: seed of the intervals.
     """
-    parents = {run.id: run for run in runs}
     pairs: defaultdict[str, list[tuple[Run, Run]]] = defaultdict(list)
-    for repetition in store.runs(counterfactuals=True):
-        if repetition.origin == "repetition" and (parent := parents.get(repetition.identity["repetition"]["run"])):
-            pairs[str(sorted(parent.identity.get("models", {}).items()))].append((parent, repetition))
+    for run in runs:
+        if (repetition := store.repetition(run)) is not None:
+            pairs[str(run.identity.get("models"))].append((run, repetition))
     measured = (_measure(store, same_models, questions, scorer, seed) for same_models in pairs.values())
     return tuple(noise for noise in measured if noise is not None)
 

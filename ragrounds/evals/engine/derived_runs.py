@@ -21,7 +21,7 @@ from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.plan import PlannedRun, fingerprint
 from ragrounds.evals.engine.progress import costs_money
 from ragrounds.evals.store.run_names import new_run_id
-from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.store.store import Store, now, repetition_fingerprint
 from ragrounds.models.options import starts_server
 from ragrounds.version import __version__
 
@@ -41,7 +41,7 @@ def start_derived_run(
 ) -> Run:
     """Return the stored run that a change derives from `parent`, or store a new one."""
     identity = {**parent.identity, origin: {"run": parent.id, "of": parent.fingerprint, **change}}
-    digest = fingerprint(identity)
+    digest = repetition_fingerprint(parent) if origin == "repetition" else fingerprint(identity)
     if (existing := store.latest(digest)) is not None:
         return existing
     run_ids = [run.id for run in store.runs(counterfactuals=True)]
@@ -75,12 +75,15 @@ def plan_repetition(
             models are on this machine and have no price.
         seed: seed of the sample.
     """
-    run, made = planned.run, list(store.summaries(planned.run))
+    run = planned.run
+    is_free = not costs_money([planned]) and all(map(_is_on_this_machine, planned.all_models))
+    if run.identity.get("tier") != "journaled" or (count is None and not is_free):
+        return None
+    made = list(store.summaries(run))
     if count is None:
         affordable = int(_SHARE * sum(attempt.model_calls for attempt in made) / run.epochs)
-        is_free = not costs_money([planned]) and all(map(_is_on_this_machine, planned.all_models))
-        count = min(affordable, _MOST) if is_free and affordable >= _FEWEST else 0
-    if not count or run.identity.get("tier") != "journaled":
+        count = min(affordable, _MOST) if affordable >= _FEWEST else 0
+    if count == 0:
         return None
     incomplete = {attempt.question_id for attempt in made if attempt.status != "completed"}
     answered = {attempt.question_id for attempt in made if attempt.model_calls} - incomplete

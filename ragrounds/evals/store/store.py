@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,6 +65,11 @@ _PASSAGE = 4000
 """Largest number of characters of a text that is kept in memory."""
 _KEPT = 8192
 """Number of texts kept in memory: some 10 MB of passages."""
+
+
+def repetition_fingerprint(run: Run) -> str:
+    """Return the fingerprint of a run's repetition, by which it is found."""
+    return hashlib.sha256(f"repetition of {run.id} {run.created}".encode()).hexdigest()
 
 
 class Store:
@@ -181,10 +187,14 @@ class Store:
                 run.identity["models"] = models_by_run[number]
         return [run for _, run in numbered_runs if counterfactuals or not run.is_derived]
 
-    def counterfactuals(self, run: Run, origin: str = "counterfactual") -> list[Run]:
-        """Return the counterfactuals of a run, or its repetitions, oldest first."""
-        derived = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == origin)
-        return [candidate for candidate in derived if candidate.identity[origin]["run"] == run.id]
+    def counterfactuals(self, run: Run) -> list[Run]:
+        """Return the counterfactuals of a run, oldest first."""
+        changed = (candidate for candidate in self.runs(counterfactuals=True) if candidate.origin == "counterfactual")
+        return [candidate for candidate in changed if candidate.identity["counterfactual"]["run"] == run.id]
+
+    def repetition(self, run: Run) -> Run | None:
+        """Return the repetition of a run's last calls; ``None`` if there is none."""
+        return self.latest(repetition_fingerprint(run))
 
     def count_runs(self) -> int:
         """Return the number of runs."""
