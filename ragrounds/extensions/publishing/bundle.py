@@ -388,7 +388,8 @@ def read_bundle(path: Path) -> Bundle:
         raise UserError(f"Cannot read {path}: {error.strerror or error}.") from error
     try:
         statement = msgspec.json.decode(head, type=Statement)
-        is_canonical = head == msgspec.json.encode(statement, order="deterministic") + b"\n"
+        # Without types: a statement of another version has other fields.
+        is_canonical = head == msgspec.json.encode(msgspec.json.decode(head), order="deterministic") + b"\n"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is no bundle of `ragrounds publish --bundle`: its first line is no statement ({error})."

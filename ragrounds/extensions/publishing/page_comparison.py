@@ -105,12 +105,13 @@ def _compare_contents(published: str, derived: str, names: list[str], page: str,
 
 
 def _rows(html: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rows of a table by their first cells, each with its cells by column."""
+    """Yield the rows of a ranking by their agents, each with its cells by column."""
     columns: list[str] = []
     for row in html.partition("<table")[2].partition("</table>")[0].split("<tr")[1:]:
         cells = [_plain(cell) for cell in _CELLS.findall(row)]
         if columns and cells:
-            yield cells[0], dict(zip(columns[1:], cells[1:], strict=False))
+            row_cells = dict(zip(columns, cells, strict=False))
+            yield row_cells.pop("agent", cells[0]), row_cells
         columns = columns or cells
 
 

@@ -270,7 +270,12 @@ def planted_in(whole: Path, change: Callable | tuple[Callable, Callable], *, fig
     """The bundle after a fraud, next to its pages."""
     changes = change if isinstance(change, tuple) else (change,)
     records = next((fraud for fraud in changes if fraud not in PAGE_FRAUDS), unchanged)
-    forged = forge(whole, records, figures=figures and records not in STATED)
+    if records is unchanged:
+        forged = whole.parent / "forged" / whole.name
+        forged.parent.mkdir(exist_ok=True)
+        shutil.copy(whole, forged)
+    else:
+        forged = forge(whole, records, figures=figures and records not in STATED)
     for page in whole.parent.glob("*.html"):
         shutil.copy(page, forged.parent)
     index = forged.with_name("index.html")
