@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os.path import commonprefix
 from pathlib import PurePath
 
 from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import one_line, safe
 
 _MIN_VERSION_LENGTH = 6
 """Minimum number of characters that are shown of a version."""
@@ -31,6 +32,38 @@ def agent_names(comparison: Comparison) -> dict[str, str]:
         for name, rows in same_name.items()
         for row, suffix in zip(rows, _distinguishing_facts(rows), strict=True)
     }
+
+
+def short_names(names: Mapping[str, str], width: int) -> dict[str, str]:
+    """Return names, of which those wider than `width` are shortened by what they have in common with each other.
+
+    That is the parameters at the beginning and the end of the texts of one agent: ``rag[retriever=dense,top_k=4]``
+    and ``rag[retriever=dense,top_k=8]`` are ``rag[…,top_k=4]`` and ``rag[…,top_k=8]``. A long name without another
+    of its agent is cut, if it still differs from all names then.
+
+    Args:
+        names: by run id, each different.
+        width: in terminal columns.
+    """
+    short = {run: one_line(name, width) for run, name in names.items()}
+    by_agent: dict[str, list[str]] = {}
+    for run, name in names.items():
+        if short[run] != name:
+            by_agent.setdefault(name.partition("[")[0], []).append(run)
+    for runs in (runs for runs in by_agent.values() if len(runs) > 1):
+        texts = [names[run] for run in runs]
+        start = max(commonprefix(texts).rfind(mark) for mark in "[,") + 1  # noqa: RUF071 (by letters)
+        rest = [text[start:] for text in texts]
+        shared_end = commonprefix([text[::-1] for text in rest])[::-1]  # noqa: RUF071
+        end = min((at for mark in ",]" if (at := shared_end.find(mark)) >= 0), default=len(shared_end))
+        agent = texts[0].partition("[")[0]
+        is_cut_at_start, n_end = start > len(agent) + 1, len(shared_end) - end
+        for run, text in zip(runs, rest, strict=True):
+            middle = text[: len(text) - n_end]
+            ending = ",…]" if n_end > 1 and shared_end[end] == "," else shared_end[end:]
+            beginning = f"{agent}[…," if is_cut_at_start else names[run][:start]
+            short[run] = f"{beginning}{middle}{ending}"
+    return short if len(set(short.values())) == len(short) else dict(names)
 
 
 def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:

@@ -8,11 +8,13 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.ui.agent_names import agent_names
+from ragrounds.ui.agent_names import agent_names, short_names
 from ragrounds.ui.pictures.frontier import frontier_tables
 from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
+from ragrounds.ui.tables.one_screen import paper_table, summary_table
 from ragrounds.ui.tables.text_tables import latex, markdown
 from tests.compare.making import add_run, questions
 
@@ -64,9 +66,47 @@ def test_one_screen_has_a_line_for_each_run_and_says_what_is_doubtful(store, cou
 
 
 def test_names_that_part_late_are_told_apart_on_one_screen(store):
-    names = [f"vanilla_rag[retriever=a_retriever_of_ours:{name}]" for name in ("ONE", "TWO")]
-    text = printed(compare(store, [add_run(store, name, questions(4), [1, 0, 1, 0]) for name in names]))
-    assert all(f"\n{name} " in text for name in names)
+    """What long names have in common is shortened on a screen; a paper has them whole."""
+    names = [f"vanilla_rag[retriever=a_retriever_of_ours,top_k={k},prompting=direct]" for k in (4, 8)]
+    found = compare(store, [add_run(store, name, questions(4), [1, 0, 1, 0]) for name in names])
+    text = printed(found)
+    assert "\nvanilla_rag[…,top_k=4,…] " in text
+    assert "\nvanilla_rag[…,top_k=8,…] " in text
+    paper = paper_table(found, (), agent_names(found))
+    assert {row[0] for row in paper.rows} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["rag[a=1,b=2,c=4]", "rag[a=1,b=2,c=8]"], ["rag[…,c=4]", "rag[…,c=8]"]),
+        (["rag[top_k=10,reading=long]", "rag[top_k=12,reading=long]"], ["rag[top_k=10,…]", "rag[top_k=12,…]"]),
+        (["rag[retriever=one]", "rag[retriever=two]"], ["rag[retriever=one]", "rag[retriever=two]"]),
+        (["rag", "rag[top_k=10,reading=long]"], ["rag", "rag[top_k=1…"]),
+        (["a long agent, one", "a long agent, two"], ["a long agent, one", "a long agent, two"]),
+    ],
+)
+def test_what_differs_in_names_stays(names: list[str], short: list[str]) -> None:
+    assert list(short_names(dict(enumerate(names)), 12).values()) == short
+
+
+def test_prices_that_print_alike_and_units_other_than_percent_are_shown(store):
+    asked = questions(4)
+    runs = [add_run(store, name, asked, [1, 0, 1, 0], scorer="robust", cost_uncached=0.01) for name in ("one", "two")]
+    for run in runs:
+        scores = [
+            Score(question_id=question.id, epoch=0, scorer="fabricated-citations", value=2.8, answer_status="answered")
+            for question in asked
+        ]
+        store.add_scores(run, scores)
+    found = compare(store, runs)
+    names, tables = agent_names(found), {table.scorer: table for table in found.tables}
+    plain = summary_table(found, [tables["robust"]], names)
+    assert plain.title.endswith("percent")
+    assert "$/100" in [column.name for column in plain.columns]
+    mixed = summary_table(found, [tables["robust"], tables["fabricated-citations"]], names)
+    assert "percent" not in mixed.title
+    assert {"robust (%)", "fabricated-citations (citations) ↓"} <= {column.name for column in mixed.columns}
 
 
 def test_names_are_not_markup_anywhere(store):

@@ -5,7 +5,7 @@ Every test and table is behind ``--full``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from textwrap import wrap
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
+from ragrounds.ui.agent_names import short_names
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
@@ -36,7 +37,6 @@ from ragrounds.ui.text import (
     figure_text,
     in_scale,
     number_of,
-    one_line,
     percent,
     safe,
     tokens,
@@ -45,7 +45,7 @@ from ragrounds.ui.text import (
 _PICTURE_SIZE = 80, 7
 """Width and height of the frontier in columns and lines."""
 _NAME_WIDTH = 30
-"""Maximum width of a run's name in the table, in columns."""
+"""Width in columns beyond which what a run's name has in common with others is shortened."""
 _MAX_NOTES = 2
 """Number of notes that are printed; further notes are counted."""
 _PRICED_QUESTIONS = 100
@@ -129,6 +129,8 @@ def summary_table(
     tables: Sequence[ScorerTable],
     names: Mapping[str, str],
     printed: Mapping[str, PrintedFigure] = MappingProxyType({}),
+    *,
+    whole_names: bool = False,
 ) -> TextTable:
     """Return a line for each run, the best first.
 
@@ -140,17 +142,17 @@ def summary_table(
         tables: tables of the headlines.
         names: run id → name of the run.
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
+        whole_names: True if no name is shortened.
     """
     first, rows = next(iter(tables), None), _best_first(comparison, tables)
-    short = {run: one_line(name, _NAME_WIDTH) for run, name in names.items()}
-    if len(set(short.values())) < len(short):  # the names differ only after the cut
-        short = dict(names)
+    short = dict(names) if whole_names else short_names(names, _NAME_WIDTH)
+    units = {table.unit for table in tables}
     figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables}
     reference = _reference_run(first) if first and first.pairs else ""
 
     def score(table: ScorerTable) -> Column:
         """Return the column of a headline's figures."""
-        return Column(_heading(table), lambda row: in_scale(figures[table.scorer][row.run].value, table.unit))
+        return Column(_heading(table, units), lambda row: in_scale(figures[table.scorer][row.run].value, table.unit))
 
     def interval(table: ScorerTable) -> Column:
         """Return the column of a headline's intervals."""
@@ -163,8 +165,14 @@ def summary_table(
         return Column("95 %", cell)
 
     def differing(columns: Iterable[Column]) -> list[Column]:
-        """Return the columns whose values differ; all for a single run."""
-        return [column for column in columns if len(rows) == 1 or len({column.cell(row) for row in rows}) > 1]
+        """Return the columns whose values differ, and prices, which sentences name; all for a single run."""
+        return [
+            column
+            for column in columns
+            if len(rows) == 1
+            or len({column.cell(row) for row in rows}) > 1
+            or (column.name.startswith("$") and any(column.value_in(row) for row in rows))
+        ]
 
     columns = [
         words("agent", lambda row: short[row.run], unfolded=True),
@@ -184,8 +192,7 @@ def summary_table(
         parts = [f"{count:,} {scorer}" for scorer, count in counts.items()]
         title += f" ({', '.join(parts)}; costs of the {parts[0].split()[0]})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
-    percents = any(table.unit == "percent" for table in tables)
-    table = table_of("summary", rows, columns, title=f"{title} · percent" if percents else title)
+    table = table_of("summary", rows, columns, title=f"{title} · percent" if units == {"percent"} else title)
     lines = list[tuple[str, ...]]()
     for row, line in zip(rows, table.rows, strict=True):
         lines.append(line)
@@ -201,7 +208,7 @@ def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[s
     It has no time, and no tokens if there are prices. Its caption explains its marks and names the doubts.
     """
     tables = [table for table, _ in comparison.shown_tables(scorers)]
-    summary = summary_table(comparison, tables, names)
+    summary = summary_table(comparison, tables, names, whole_names=True)
     priced = any(column.name.startswith("$") for column in summary.columns)
     column_indexes = [index for index, column in enumerate(summary.columns) if column.spare < (1 if priced else 2)]
     first = f"{titled_by(tables[0].scorer)}, with 95 % intervals: " if tables else ""
@@ -212,9 +219,10 @@ def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[s
     return TextTable(key="summary", title=caption, columns=columns, rows=rows)
 
 
-def _heading(table: ScorerTable) -> str:
-    """Return the scorer with its unit, unless that is percent. ↓ means that lower is better."""
-    heading = table.scorer if table.unit == "percent" else f"{table.scorer} ({table.unit})"
+def _heading(table: ScorerTable, units: Set[str]) -> str:
+    """Return the scorer with its unit, unless the unit of all tables is percent. ↓ means that lower is better."""
+    unit = "%" if table.unit == "percent" else table.unit
+    heading = table.scorer if units == {"percent"} else f"{table.scorer} ({unit})"
     return f"{heading} ↓" if table.direction == "lower" else heading
 
 
