@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ragrounds.api.runs import LoadedRun as LoadedRun
     from ragrounds.api.runs import load as load
     from ragrounds.api.runs import runs as runs
+    from ragrounds.api.runs import show as show
     from ragrounds.api.score import judge as judge
     from ragrounds.api.score import score as score
     from ragrounds.base.errors import Interrupted as Interrupted
@@ -58,7 +59,7 @@ _PLACES = {
     "doctor": "api.doctor", "gate": "api.gate",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
-    "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
+    "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "show": "api.runs",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
     "UserError": "base.errors", "StopRun": "base.errors", "Interrupted": "base.errors",

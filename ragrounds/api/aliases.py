@@ -48,6 +48,29 @@ def parse_names(values: Iterable[str]) -> dict[str, str]:
     return names
 
 
+def named_agents(agents: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return agents' texts with their names for tables: ``direct as "No search"``.
+
+    Args:
+        agents: texts of agents.
+        names: an agent's text, or its name without parameters if only one agent has it → its name for tables.
+
+    Raises:
+        UserError: a name is for none of the agents, or for several.
+    """
+    named = list(agents)
+    for reference, name in names.items():
+        matching = [index for index, text in enumerate(named) if split_alias(text)[0] == reference] or [
+            index for index, text in enumerate(named) if split_alias(text)[0].partition("[")[0] == reference
+        ]
+        if len(matching) != 1:
+            which = "several" if matching else "none"
+            raise UserError(f"--as {reference!r} is {which} of the agents: {', '.join(named) or 'none was given'}.")
+        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+        named[matching[0]] = f'{split_alias(named[matching[0]])[0]} as "{quoted}"'
+    return named
+
+
 def _split_at_equals(text: str) -> tuple[str, str, str]:
     """Split a text at its first equals sign outside brackets and quotes."""
     depth, quoted = 0, False

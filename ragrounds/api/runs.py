@@ -232,6 +232,30 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
         return _loaded(store, stored_run, used_settings, kept_names(store.engine))
 
 
+def show(
+    run: RunsGiven,
+    question: str,
+    epoch: int = 0,
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> AttemptTrace:
+    """Return every step of one answer: searches, messages, replies, scores.
+
+        rr.show("vanilla_rag[top_k=8]", "sample/c01")
+
+    Args:
+        run: as :func:`load` takes it.
+        question: its id, or its end: ``12377809`` for ``pubmedqa/12377809``.
+        epoch: from 0.
+        home, settings: as for :func:`load`.
+
+    Raises:
+        UserError: no such run, question or epoch.
+    """
+    return load(run, home=home, settings=settings).attempt(question, epoch)
+
+
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
     statuses = Counter(store.done(run).values())
     return LoadedRun(settings=settings, run=run, statuses=statuses, name=names.get(run.id, ""))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from shlex import join, quote
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import typer
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text
 
@@ -23,6 +23,7 @@ from ragrounds.api.people import (
 )
 from ragrounds.api.score import JudgeArguments, JudgeResult
 from ragrounds.api.score import judge as judge_runs
+from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.arena import STOP, pressed_key
 from ragrounds.cli.commands import Group
@@ -59,6 +60,7 @@ app.add_typer(judge)
 def judge_command(
     runs: options.Runs,
     arguments: JudgeArguments,
+    display: Annotated[str | None, typer.Option("--display", help="Progress: plain or none.")] = None,
     yes: options.AskedNothing = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -82,7 +84,8 @@ def judge_command(
     if judges and judges % 2 == 0:
         judge_count = "Two judges" if judges == 2 else f"{judges} judges"
         say(f"{judge_count} may have no majority when they differ: such scores are missing. Add one more --judge.")
-    result = judge_runs(**asdict(arguments))
+    is_shown = None if display is None else one_of("--display", display, ("plain", "none")) == "plain"
+    result = judge_runs(**asdict(replace(arguments, progress=is_shown)))
     judged_runs = result.judged.runs
     if as_json:
         graded = judged_runs[0] if len(judged_runs) == 1 else judged_runs

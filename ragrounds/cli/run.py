@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from msgspec.structs import asdict, replace
 
+from ragrounds.api.aliases import named_agents, parse_names
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.recipes import is_sample
 from ragrounds.api.run import RunResult, run
@@ -27,6 +28,7 @@ app = typer.Typer()
 @grouped
 def run_command(
     arguments: RunArguments,
+    names: options.Names = None,
     display: options.Display = None,
     as_json: options.AsJson = False,
     full: options.Full = False,
@@ -49,6 +51,8 @@ def run_command(
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
     listener = RunDisplay(display, arguments.corpus or "")
+    if names:
+        arguments = replace(arguments, agents=named_agents(arguments.agents, parse_names(names)))
     result = run(**asdict(replace(arguments, listener=listener)))
     _tell(result, as_json, full)
     if result.stopping is not None and result.stopping.state.decision == "fails":

@@ -100,7 +100,8 @@ def test_nothing_that_a_model_or_a_file_says_is_markup(home: Path) -> None:
     with Store(home) as store:
         store.add_run(run, questions, {"q1": Gold(question_id="q1", answer="A")})
         store.add_attempts(run, [attempt], [score])
-    answer = rr.load("r-1").attempt("q1")
+    answer = rr.show("r-1", "q1")
+    assert answer == rr.load("r-1").attempt("q1")
     for result in (rr.runs(), rr.load("r-1"), rr.compare("r-1", group_by="subject"), rr.ledger("r-1"), answer):
         page(result)
         assert "\x1b" not in str(result)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.aliases import parse_names, split_alias
+from ragrounds.api.aliases import named_agents, parse_names, split_alias
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.run_names import keep_names, kept_names
 from ragrounds.evals.store.store import Store
@@ -30,6 +30,15 @@ HOSTILE = '<script>alert(1)</script>\u202e\x1b[31m | \\input{x} & "=1+1"'
 )
 def test_a_name_follows_an_agent(text, agent, name):
     assert split_alias(text) == (agent, name)
+
+
+def test_names_are_given_to_the_agents_of_a_run():
+    agents = ["direct", "rag[k=1]", "rag[k=2] as old"]
+    named = named_agents(agents, {"direct": 'No "s"', "rag[k=2]": "two"})
+    assert [split_alias(agent) for agent in named] == [("direct", 'No "s"'), ("rag[k=1]", None), ("rag[k=2]", "two")]
+    for reference, told in (("rag", "is several of"), ("ircot", "is none of")):
+        with pytest.raises(UserError, match=told):
+            named_agents(agents, {reference: "x"})
 
 
 def test_an_equals_sign_in_brackets_or_quotes_divides_nothing():

@@ -17,6 +17,7 @@ from ragrounds.agents.systems.in_process import InProcessSystem
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import reason_here
 from ragrounds.base.errors import UserError
+from ragrounds.evals.engine.plan import options_with_effect
 from ragrounds.evals.store.store import Store
 
 WHERE = "import os\n\ndef ask(question):\n    return str(os.getpid())\n"
@@ -79,6 +80,12 @@ def test_in_process_is_said_and_keeps_it_in_ours(
     assert run.asked is not None
     assert "./where.py:ask[in_process=true]" in run.asked.options
     assert answers(home, "./where.py:ask[in_process=true]") == [str(os.getpid())]
+
+
+def test_a_run_stores_no_option_that_its_system_ignores() -> None:
+    given = ("--model", "openai:x", "--base-url", "http://x", "--limit", "3", "--corpus", "lib")
+    assert options_with_effect(open_agent("./where.py:ask"), given) == ("--limit", "3")
+    assert options_with_effect(open_agent("direct"), given) == given
 
 
 def test_an_edited_file_is_loaded_anew(there: Path, home: Path) -> None:
