@@ -122,30 +122,36 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return {**KEYS, **HARMLESS, "PLANTED": " ".join(KEYS), "STARTED": str(tmp_path / "started")}
 
 
+HOSTED, IN_PROCESS = ([f"keys.py:{name}{where}" for name in ("tell", "crash", "graph")]
+                      for where in ("[share_process=true]", "[in_process=true]"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("agents", "limit"),
+    [([*HOSTED[:2], IN_PROCESS[2]], 1), pytest.param([*HOSTED, *IN_PROCESS], 2, marks=pytest.mark.slow)],
+    ids=["a question", "all"],
+)
 def test_keys_of_the_environment_are_in_no_record_and_not_printed(
-    forked_cli: Cli, tmp_path: Path, planted: dict[str, str]
+    forked_cli: Cli, tmp_path: Path, planted: dict[str, str], agents: list[str], limit: int
 ) -> None:
-    """In a host and in our process, by one command each for both."""
-    systems = [f"keys.py:{name}" for name in ("tell", "crash", "graph")]
-    agents = [*systems, *(f"{name}[in_process=true]" for name in systems)]
     words = [word for agent in agents for word in ("--agent", agent)]
-    done = forked_cli("run", *words, "--limit", "2", "--display", "none", timeout=300, **planted)
+    done = forked_cli("run", *words, "--limit", str(limit), "--display", "none", timeout=300, **planted)
     assert done.returncode == 3, done.stderr
     assert not [form for form in FORMS if form in (done.stdout + done.stderr).encode()]
     assert leaks(tmp_path) == set()
-    out = forked_cli("export", "jsonl", agents[0], agents[3], "--out", str(tmp_path / "out.jsonl"))
+    telling = [agent for agent in agents if agent.startswith("keys.py:tell")]
+    out = forked_cli("export", "jsonl", *telling, "--out", str(tmp_path / "out.jsonl"))
     assert out.returncode == 0, out.stderr
     redacted = b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
-    assert len(lines) == 4
-    assert all(redacted in line for line in lines)
+    assert [redacted in line for line in lines] == [True] * len(telling) * limit
     assert "texts of the system held keys" in done.stdout
     checked = forked_cli("doctor", "--store", LATER_API_KEY="plain-setting-4711", **planted)
     assert "Wrong: keys of this environment are in " in checked.stdout, "which has this key only now"
-    for name in ("tell", r"tell-in_process-true"):
-        assert re.search(
-            rf"attempt keys\.py-{name}-\w+, .*, epoch 0: holds LATER_API_KEY of this environment", checked.stdout
-        ), checked.stdout
+    for agent in telling:
+        run = "-".join(re.findall(r"[\w.]+", agent))
+        pattern = rf"attempt {re.escape(run)}-\w+, .*, epoch 0: holds LATER_API_KEY of this environment"
+        assert re.search(pattern, checked.stdout), checked.stdout
 
 
 def test_the_search_finds_keys_that_are_there(tmp_path: Path) -> None:

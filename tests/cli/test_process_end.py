@@ -3,8 +3,12 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
+
+from tests.conftest import Cli
 
 CODE = """
 import signal, sys, time
@@ -55,27 +59,16 @@ def test_a_process_that_stops_is_not_ended():
     assert process.returncode == 0
 
 
-def test_a_home_that_was_removed_is_not_called_damaged(tmp_path):
-    code = """
-import os, shutil, sys
-from sqlalchemy.exc import OperationalError
-from ragrounds.cli import entry
+def test_a_home_that_was_removed_is_not_called_damaged(
+    command: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(**_: object) -> None:
+        raise OperationalError("SELECT", {}, Exception("unable to open database file"))
 
-def removed(**_):
-    raise OperationalError("SELECT", {}, Exception("unable to open database file"))
-
-entry.command_line = lambda: removed
-entry.main()
-"""
-    home = tmp_path / "home"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env={"PATH": "", "RAGROUNDS_HOME": str(home)}, capture_output=True, text=True
-    )
+    monkeypatch.setattr("ragrounds.cli.entry.command_line", lambda: removed)
+    ended = command()
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"ragrounds: The store {home}/store.sqlite was removed while this command worked.")
     home.mkdir()
     (home / "store.sqlite").touch()
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env={"PATH": "", "RAGROUNDS_HOME": str(home)}, capture_output=True, text=True
-    )
-    assert "The store cannot be read: unable to open database file" in ended.stderr
+    assert "The store cannot be read: unable to open database file" in command().stderr

@@ -19,7 +19,7 @@ COUNT = 30_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.weekly)])
 def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
     command: Cli, home: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
