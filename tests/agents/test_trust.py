@@ -44,14 +44,14 @@ def test_what_shows_an_agent_says_it_and_runs_nothing(
 
 
 @pytest.mark.slow
-def test_it_is_said_until_that_code_was_run_once(cli: Cli, theirs: Path) -> None:
-    first = cli(*RUN)
+def test_it_is_said_until_that_code_was_run_once(forked_cli: Cli, theirs: Path) -> None:
+    first = forked_cli(*RUN)
     assert first.returncode == 0, first.stderr
     assert first.stderr.count(SAID) == 1
     assert (theirs / "ran").exists()
-    assert "contains code" not in cli("list", "agents", "theirs/a.toml").stderr
+    assert "contains code" not in forked_cli("list", "agents", "theirs/a.toml").stderr
     (theirs / "mine.py").write_text(GRAPH + "\nOTHER = 1\n")
-    assert SAID in cli("list", "agents", "theirs/a.toml").stderr
+    assert SAID in forked_cli("list", "agents", "theirs/a.toml").stderr
 
 
 def _others(folder: Path) -> str:

@@ -192,26 +192,26 @@ def stored_codes(home: Path, run: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli, tmp_path, server):
+def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(forked_cli, tmp_path, server):
     (tmp_path / "mine.py").write_text(GRAPH)
     helper = tmp_path / "helper.py"
     helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")
     options = ("--agent", "./mine.py:build", "--model", "openai:plain", "--base-url", server.url, "--limit", "5")
     command = ("run", *options, "--display", "none", "--json")
     before = server.stats()["asked"]
-    (first,) = run_ids(ran(cli(*command)))
+    (first,) = run_ids(ran(forked_cli(*command)))
     helper.write_text("def words(text):\n    # Politely.\n    return ('Answer briefly. ' + text)\n")
-    assert run_ids(ran(cli(*command))) == [first]
+    assert run_ids(ran(forked_cli(*command))) == [first]
     assert server.stats()["asked"] - before == 5
     helper.write_text("def words(text):\n    return 'Answer in one word. ' + text\n")
-    done = cli(*command)
+    done = forked_cli(*command)
     (second,) = run_ids(ran(done))
     assert second != first
     assert f"{second} is a new run: since {first}, its code changed" in done.stderr
     assert server.stats()["asked"] - before == 10
     # Back again: the first run stands, and nothing is asked.
     helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")
-    assert run_ids(ran(cli(*command))) == [first]
+    assert run_ids(ran(forked_cli(*command))) == [first]
     assert server.stats()["asked"] - before == 10
 
 

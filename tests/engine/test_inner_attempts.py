@@ -71,7 +71,9 @@ def test_the_agent_inside_is_a_part_of_a_run_however_it_is_spelled(home: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mine", ["./mine.py:answer[in_process=true]", "./mine.py:answer"])
+@pytest.mark.parametrize(
+    "mine", ["./mine.py:answer", pytest.param("./mine.py:answer[in_process=true]", marks=pytest.mark.weekly)]
+)
 def test_systems_of_ones_own_are_wrapped(mine: str, ran: Ran, server: Any, tmp_path: Path, home: Path) -> None:
     (tmp_path / "mine.py").write_text(SYSTEM.format(url=server.url, more=""))
     assert ran(mine)[1] == 3

@@ -84,8 +84,10 @@ def asked(said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_process", [False, True])
-@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize(
+    ("in_process", "hides"),
+    [(False, True), (True, False), *(pytest.param(both, both, marks=pytest.mark.weekly) for both in (False, True))],
+)
 def test_one_that_cannot_be_opened_in_a_replay_does_not_refuse_the_others(
     in_process: bool, hides: bool, server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

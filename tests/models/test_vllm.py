@@ -250,7 +250,7 @@ def run_line(*more: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Path, cli: Cli) -> None:
+def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Path, forked_cli: Cli) -> None:
     environment = {**os.environ, "STAND_IN_LATENCY": "0.3"}
     run = subprocess.Popen(run_line(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
@@ -263,7 +263,7 @@ def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Pa
     assert gone(seen["pid"], seen["engine"])
     before = calls(home)
     assert before >= 3
-    done = cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--display", "none", "--json")
+    done = forked_cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--display", "none", "--json")
     assert done.returncode == 0, done.stderr
     assert vllm.all()[1]["port"] != seen["port"]
     assert f"{12 - before} model calls made, " in done.stderr
@@ -271,7 +271,9 @@ def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Pa
         assert len(store.runs()) == 1
     assert gone(vllm.all()[1]["pid"], vllm.all()[1]["engine"])
     # The journal answers everything now: nothing is started.
-    again = cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--new", "--display", "none", "--json")
+    again = forked_cli(
+        "run", "--agent", "direct", "--limit", "12", "--model", NAME, "--new", "--display", "none", "--json"
+    )
     assert again.returncode == 0, again.stderr
     assert len(vllm.all()) == 2
     assert "0 model calls made, 12 answered from the journal" in again.stderr
@@ -287,8 +289,8 @@ def calls(home: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: Cli, workers: str) -> None:
-    done = cli(*run_line("--workers", workers)[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")
+def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, forked_cli: Cli, workers: str) -> None:
+    done = forked_cli(*run_line("--workers", workers)[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert "The vLLM server of lab/tiny-7b ended with exit code 1." in last
@@ -297,9 +299,9 @@ def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: 
 
 
 @pytest.mark.slow
-def test_a_run_joins_a_server_that_is_there(vllm: Seen, cli: Cli) -> None:
+def test_a_run_joins_a_server_that_is_there(vllm: Seen, forked_cli: Cli) -> None:
     with openai_server() as server:
-        done = cli(*run_line("--base-url", server.url)[3:])
+        done = forked_cli(*run_line("--base-url", server.url)[3:])
         assert done.returncode == 0, done.stderr
         assert server.stats()["asked"] == 12
     assert vllm.all() == []
@@ -307,13 +309,13 @@ def test_a_run_joins_a_server_that_is_there(vllm: Seen, cli: Cli) -> None:
 
 
 @pytest.mark.slow
-def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, cli: Cli) -> None:
+def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, forked_cli: Cli) -> None:
     line = [*run_line("--workers", "2")[3:], "--json"]
-    done = cli(*line)
+    done = forked_cli(*line)
     assert done.returncode == 0, done.stderr
     (seen,) = vllm.all()
     assert gone(seen["pid"], seen["engine"])
     assert "12 model calls made, 0 answered from the journal" in done.stderr
     # Nothing is left to do: nothing is started.
-    assert cli(*line).returncode == 0
+    assert forked_cli(*line).returncode == 0
     assert len(vllm.all()) == 1

@@ -39,7 +39,7 @@ def url(postgres: Restartable) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["fast", "immediate"])
+@pytest.mark.parametrize("how", ["immediate", pytest.param("fast", marks=pytest.mark.weekly)])
 async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
     postgres: Restartable, url: str, tmp_path: Path, how: str
 ) -> None:
