@@ -144,7 +144,7 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
     try:
         card = _with_endpoint(msgspec.convert(parse_toml(text), Card), name)
         if card.clock:
-            REAL.add(module_named(place.beside(name, card.system or card.graph)))
+            REAL.add(module_named(place.path_beside(name, card.system or card.graph)))
         if card.system:
             if card.graph:
                 raise UserError(f"The agent {name!r} has both graph and system, which mean the same: give one.")
@@ -156,8 +156,10 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
         if not card.graph:
             raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
         if name.endswith(".toml"):  # paths are relative to the file, not to the current folder
-            graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
-            person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
+            graph = place.path_beside(name, card.graph) if place.is_place(card.graph) else card.graph
+            person = (
+                place.path_beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
+            )
             python = str(Path(name).parent / card.python) if "/" in card.python else card.python
             reads = tuple(str(Path(name).parent / path) for path in card.reads)
             card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
@@ -166,7 +168,7 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
                 for key in _wraps(card)
                 if key in card.parameters
             }
-            near = {k: place.beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
+            near = {k: place.path_beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
             card = msgspec.structs.replace(card, parameters={**card.parameters, **(near if inside else {}), **inside})
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
@@ -236,7 +238,7 @@ def _agents_in(value: Value) -> tuple[Spec, ...]:
 def _relative_to_file(file: str, text: str) -> str:
     """Return the text of agents that a file names, with paths relative to the file's folder."""
     near = [
-        Spec(place.beside(file, spec.name), spec.parameters)
+        Spec(place.path_beside(file, spec.name), spec.parameters)
         if place.is_place(spec.name) or spec.name.endswith(".toml")
         else spec
         for spec in _agents_in(text)

@@ -315,8 +315,8 @@ def failure_text(comparison: CompareResult) -> str:
     claim_texts = "; ".join(one_line(claim.claim, 200) for claim in bad)
     fails, claim_count = sum(claim.decision == "fails" for claim in bad), number_of(len(comparison.claims), "claim")
     counts = [f"{fails:,} of {claim_count} {'does' if fails == 1 else 'do'} not hold"] if fails else []
-    if untold := len(bad) - fails:
-        counts.append(f"{untold:,} undecided" if counts else f"{untold:,} of {claim_count} undecided")
+    if undecided := len(bad) - fails:
+        counts.append(f"{undecided:,} undecided" if counts else f"{undecided:,} of {claim_count} undecided")
     parts = [f"{', '.join(counts)}: {claim_texts}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
     parts += ["\n".join(against_lines([claim])) for claim in bad]

@@ -30,7 +30,7 @@ def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
     found, (first, second), lacks = told(store, [low, high])
     assert first == "2 systems (low and high) answered 40 questions of x with test:model on 1970-01-01."
     assert second.startswith("strict: high is significantly better than the other: 90.00 %, +70.00 points (95 %: +")
-    assert not found.lacks
+    assert not found.missing_results
     assert lacks == []
 
 
@@ -64,7 +64,7 @@ def test_the_best_is_not_called_ahead_of_whom_it_is_not_told_from(store):
     runs = [add_run(store, name, ASKED, right(count)) for name, count in (("high", 36), ("near", 35), ("low", 8))]
     found, (_, said), _ = told(store, runs)
     assert found.findings[0].kind == "ahead of some"
-    assert found.findings[0].untold == (runs[1].id,)
+    assert found.findings[0].not_separated == (runs[1].id,)
     assert "high is significantly better than 1 of 2 others: 90.00 %; not significantly different from near" in said
 
 
@@ -78,7 +78,7 @@ def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_conclude
     assert (what.kind, what.ahead, len(what.open)) == ("open", (), 1)
     assert "attempts that are still open could turn that round" in said
     assert lack == "32 attempts are not made yet; they count as not correct (broken: 32 of 40)."
-    assert found.lacks
+    assert found.missing_results
     assert missing_commands(found) == [f"ragrounds runs resume {broken.id}"]
     # Two that failed could not close a gap of 28.
     few = add_run(store, "few", ASKED, right(8), status={38: "failed", 39: "failed"})

@@ -213,7 +213,9 @@ class TestRefusals:
         for scorer, kind in judged_by.items():
             told = refused(scorer)
             assert judged.format(scorer, kind) in told
-            assert ("--judge MODEL --embedder EMBEDDER`" in told) == scorer.endswith(("answer_relevancy", "answer-relevancy"))
+            assert ("--judge MODEL --embedder EMBEDDER`" in told) == scorer.endswith(
+                ("answer_relevancy", "answer-relevancy")
+            )
         assert "`ragrounds score two-strict-run --scorer strict` computes them" in refused("strict")
         nobody = refused("facts", "equivalent")
         assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody

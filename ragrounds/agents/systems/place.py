@@ -92,7 +92,7 @@ def _is_dotted(text: str) -> bool:
     return all(part.isidentifier() for part in text.split("."))
 
 
-def beside(file: str, name: str) -> str:
+def path_beside(file: str, name: str) -> str:
     """Return an import path in a file, relative to the current folder. Paths in the file are relative to the file's
     folder.
     """

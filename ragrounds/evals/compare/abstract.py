@@ -17,10 +17,10 @@ from ragrounds.evals.compare.findings import ScorerFinding, finding
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 
-LackKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unscored"]
+MissingKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unscored"]
 
 
-class AbstractSystem(Struct, frozen=True, kw_only=True):
+class ComparedSystem(Struct, frozen=True, kw_only=True):
     """System whose answers are compared."""
 
     run: str
@@ -34,11 +34,11 @@ class AbstractSystem(Struct, frozen=True, kw_only=True):
     """Time of the last attempt; the start time if that is not known."""
 
 
-class Lack(Struct, frozen=True, kw_only=True):
+class MissingResults(Struct, frozen=True, kw_only=True):
     """Kind and number of results that a run is missing."""
 
     run: str
-    kind: LackKind
+    kind: MissingKind
     count: int
     of: int
     scorer: str = ""
@@ -56,10 +56,10 @@ class Abstract(Struct, frozen=True, kw_only=True):
     datasets: tuple[str, ...]
     questions: int
     epochs: int
-    systems: tuple[AbstractSystem, ...]
+    systems: tuple[ComparedSystem, ...]
     findings: tuple[ScorerFinding, ...]
     """Findings, one for each headline that has a figure."""
-    lacks: tuple[Lack, ...]
+    missing_results: tuple[MissingResults, ...]
 
 
 def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str] = ()) -> Abstract:
@@ -82,16 +82,16 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         epochs=comparison.epochs,
         systems=tuple(_system(store, run, rows[run.id]) for run in runs),
         findings=tuple(scorer_finding for table in tables if (scorer_finding := finding(table)) is not None),
-        lacks=tuple(_lacks(store, runs, comparison, tables)),
+        missing_results=tuple(_missing_results(store, runs, comparison, tables)),
     )
 
 
-def _system(store: Store, run: Run, row: RunTotals) -> AbstractSystem:
+def _system(store: Store, run: Run, row: RunTotals) -> ComparedSystem:
     models = [spec.partition("[")[0] for spec in row.models.values()] or list(row.answered_by)
     if not models and run.identity.get("model"):
         models = [str(run.identity["model"])]
     last_attempt = max((attempt.at for attempt in store.summaries(run)), default=0.0)
-    return AbstractSystem(
+    return ComparedSystem(
         run=run.id,
         agent=run.agent,
         models=tuple(dict.fromkeys(models)),
@@ -101,21 +101,23 @@ def _system(store: Store, run: Run, row: RunTotals) -> AbstractSystem:
     )
 
 
-def _lacks(store: Store, runs: Sequence[Run], comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[Lack]:
+def _missing_results(
+    store: Store, runs: Sequence[Run], comparison: Comparison, tables: Sequence[ScorerTable]
+) -> Iterator[MissingResults]:
     for run, row in zip(runs, comparison.rows, strict=True):
         attempt_count = row.questions * row.epochs
         not_given = row.statuses.get("not_run", 0) if row.left_out else 0
         for status in ("not_run", "failed", "paused"):
             if count := row.statuses.get(status, 0):
-                kind: LackKind = "not_given" if status == "not_run" and not_given else status
+                kind: MissingKind = "not_given" if status == "not_run" and not_given else status
                 right = _right(store, run, status, tables[0].scorer) if status == "failed" and tables else 0
-                yield Lack(run=row.run, kind=kind, count=count, of=attempt_count, right=min(count, right))
+                yield MissingResults(run=row.run, kind=kind, count=count, of=attempt_count, right=min(count, right))
         for table in tables:
             figure = next((line.overall for line in table.lines if line.run == row.run), None)
             if figure is not None and figure.missing > not_given:
                 kind = "unjudged" if described(table.scorer).needs_judge else "unscored"
                 answer_count = figure.n + figure.missing
-                yield Lack(
+                yield MissingResults(
                     run=row.run, kind=kind, count=figure.missing - not_given, of=answer_count, scorer=table.scorer
                 )
 

@@ -324,7 +324,7 @@ def _ratio_figure(
     everything = [replace(question, benchmark="", cluster="") for question in scored]
     pooled = ratio_estimate([parts], [1.0], everything, seed, resamples=0)
     best_case = ratio_estimate(
-        [[known_values.best[question.id] for question in scored]], [1.0], scored, seed, resamples=0
+        [[known_values.best_case[question.id] for question in scored]], [1.0], scored, seed, resamples=0
     )
     return Figure(
         value=estimate.value if estimate else None,

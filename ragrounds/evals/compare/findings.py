@@ -15,12 +15,12 @@ from ragrounds.evals.stats import holm
 LEVEL = 0.05
 """Significance level of all tests of a table together: if no runs differ, one table in twenty reports a difference."""
 PairTest = Literal["exact", "always-valid", "interval"]
-FindingKind = Literal["alone", "ahead", "ahead of some", "best untold", "open", "none", "untested"]
+FindingKind = Literal["alone", "ahead", "ahead of some", "best not separated", "open", "none", "untested"]
 """Kind of finding.
 
-``alone``: one run. ``ahead``: the best is separated from all others. ``best untold``: some runs are separated, the best
-from none. ``open``: tests separate runs, but attempts that are still open could reverse this. ``none``: no two runs are
-separated. ``untested``: no test says which runs differ.
+``alone``: one run. ``ahead``: the best is separated from all others. ``best not separated``: some runs are separated,
+the best from none. ``open``: tests separate runs, but attempts that are still open could reverse this. ``none``: no two
+runs are separated. ``untested``: no test says which runs differ.
 """
 
 
@@ -110,11 +110,11 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Differences between the best and other runs that hold whatever becomes of open attempts, the smallest first."""
     open: tuple[Conclusion, ...] = ()
     """Differences that hold now but that open attempts could reverse."""
-    untold: tuple[str, ...] = ()
+    not_separated: tuple[str, ...] = ()
     """Runs that are not separated from the best, in the order of the comparison."""
     interval: bool = False
     """True if the interval of the only pair decides because no test fits the scores."""
-    beside: int = 0
+    n_unadjusted: int = 0
     """Number of pairs whose own interval excludes 0: they would be separated without the correction."""
     tests: int = 0
     """Number of pairs of the table that the correction is over."""
@@ -166,9 +166,9 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         runs=len(lines_with_figure),
         ahead=ahead,
         open=turnable,
-        untold=not_separated,
+        not_separated=not_separated,
         interval=by_interval(table),
-        beside=sum(pair.tests.leaves_out_0 for pair in table.pairs),
+        n_unadjusted=sum(pair.tests.leaves_out_0 for pair in table.pairs),
         tests=len(table.pairs),
         judges=score_judges(lines_with_figure),
     )
@@ -193,7 +193,7 @@ def _kind(
     if ahead:
         return "ahead of some" if not_separated else "ahead"
     if firm:
-        return "best untold"
+        return "best not separated"
     if turnable:
         return "open"
     tested = all(pair.p_holm is not None or pair.tests.p_always is not None for pair in table.pairs)

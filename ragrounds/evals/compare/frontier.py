@@ -276,10 +276,10 @@ class _Sample:
         return sorted(range(len(self.runs)), key=lambda i: (self.cost[i], -self.right[i]))
 
     @cached_property
-    def best(self) -> Flags:
+    def on_frontier(self) -> Flags:
         """Flags of the runs on the frontier, (R,)."""
-        best: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
-        return best
+        flags: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
+        return flags
 
     @cached_property
     def bought(self) -> list[tuple[int, int | None]]:
@@ -290,7 +290,7 @@ class _Sample:
         """
         if not self.priced:
             return []
-        neighbours = itertools.pairwise(i for i in self.order if self.best[i])
+        neighbours = itertools.pairwise(i for i in self.order if self.on_frontier[i])
         more = [(j, i) for i, j in neighbours if self.right[j] > self.right[i]]
         return [*((i, None) for i in range(len(self.runs)) if self.right[i] > 0), *more]
 
@@ -365,7 +365,7 @@ class _FrontierSample:
             score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=self.mean_cost(i),
             per_correct=self.price((i, None)) if self.sample.priced else None,
-            on_frontier=bool(self.sample.best[i]),
+            on_frontier=bool(self.sample.on_frontier[i]),
             share=float(self.often[i]) if self.enough else None,
         )
 

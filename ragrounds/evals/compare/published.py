@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.base import hooks, plugins
 from ragrounds.base.records import Run
-from ragrounds.evals.compare.abstract import AbstractSystem, selection_words
+from ragrounds.evals.compare.abstract import ComparedSystem, selection_words
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 
 
@@ -32,7 +32,7 @@ class PrintedTables(Struct, frozen=True):
 
 
 def printed_figures(
-    runs: Sequence[Run], systems: Sequence[AbstractSystem], comparison: Comparison, table: ScorerTable
+    runs: Sequence[Run], systems: Sequence[ComparedSystem], comparison: Comparison, table: ScorerTable
 ) -> Mapping[str, PrintedFigure]:
     """Return the figures that papers printed, by run id.
 

@@ -32,11 +32,11 @@ Parts = tuple[tuple[float, float], ...]
 class QuestionValues(dict[str, float | None]):
     """:data:`Values` of one run under one scorer, with the parts that a ratio needs."""
 
-    def __init__(self, values: Values, parts: Mapping[str, Parts], best: Mapping[str, Parts]) -> None:
+    def __init__(self, values: Values, parts: Mapping[str, Parts], best_case: Mapping[str, Parts]) -> None:
         super().__init__(values)
         self.parts = parts
         """Question id → its parts; empty if the scorer's figure is a mean."""
-        self.best = best
+        self.best_case = best_case
         """Question id → its parts if every open attempt had given exactly the right answer."""
 
 
@@ -87,7 +87,7 @@ def scorer_values(
         numbers = [value for value in epoch_values if value is not None]
         values[question.id] = None if len(numbers) < len(epoch_values) else sum(numbers) / epochs
     parts: dict[str, Parts] = {}
-    best: dict[str, Parts] = {}
+    best_case: dict[str, Parts] = {}
     if scorer is not None and scorer.ratio:
         for question in question_list:
             if values[question.id] is None:
@@ -95,13 +95,13 @@ def scorer_values(
             gold = (golds or {})[question.id]
             epoch_scores = whole_scores(scorer, question, gold, by_question[question.id], epochs)
             parts[question.id] = tuple(scorer.parts(score) for score in epoch_scores)
-            best[question.id] = tuple(
+            best_case[question.id] = tuple(
                 scorer.parts(answered_with(scorer, question, gold, gold.answer)) if key in open_ else epoch_parts
                 for key, epoch_parts in zip(
                     ((question.id, epoch) for epoch in range(epochs)), parts[question.id], strict=True
                 )
             )
-    return QuestionValues(values, parts, best)
+    return QuestionValues(values, parts, best_case)
 
 
 def whole_scores(

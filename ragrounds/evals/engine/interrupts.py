@@ -74,14 +74,14 @@ def times_asked() -> int:
 
 
 @contextlib.contextmanager
-def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = lambda: None) -> Iterator[None]:
+def interruptible(errors: list[BaseException], on_interrupt: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM while the block lasts.
 
     The first request lets calls in flight finish, and prints a message to stderr; the second stops at once. Both add an
-    end to `ends`, and call `on_interrupt`.
+    error to `errors`, and call `on_interrupt`.
 
     Raises:
-        BaseException: the first of `ends`, after the second request.
+        BaseException: the first of `errors`, after the second request.
         CancelledError: the caller has cancelled the task.
     """
     task = asyncio.current_task()
@@ -93,14 +93,14 @@ def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = 
         """Handle a Ctrl-C."""
         nonlocal cancelled
         count[0] += 1
-        if not any(isinstance(end, Interrupted) for end in ends):
+        if not any(isinstance(error, Interrupted) for error in errors):
             # The message is printed now, not when the run ends: a user who sees no reaction presses again, and calls in
             # flight are lost.
             print(FINISHES, file=sys.stderr, flush=True)  # noqa: T201
         elif task is not None:
             cancelled += 1
             task.cancel()
-        ends.append(Interrupted("Interrupted. Finished work is saved; the same command resumes."))
+        errors.append(Interrupted("Interrupted. Finished work is saved; the same command resumes."))
         on_interrupt()
 
     requests = stop_requests.get()
@@ -111,7 +111,7 @@ def interruptible(ends: list[BaseException], on_interrupt: Callable[[], None] = 
     except asyncio.CancelledError:
         if task is None or not cancelled or task.cancelling() > cancelled_before + cancelled:
             raise
-        raise ends[0] from None
+        raise errors[0] from None
     finally:
         _request_counts[:] = [other for other in _request_counts if other is not count]
         if task is not None:

@@ -96,19 +96,19 @@ async def replay(
     runner = AttemptRunner(runs)
     models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
     queue = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
-    ends: list[BaseException] = []
+    errors: list[BaseException] = []
     leading = lead and partial(lead, runs, queue, concurrency)
-    handover = Handover(queue, concurrency, ends, leading)
-    with interruptible(ends, handover.stop):
+    handover = Handover(queue, concurrency, errors, leading)
+    with interruptible(errors, handover.stop):
         try:
-            await run_pool(handover, runner, AttemptSemaphore(concurrency, models), ends)
+            await run_pool(handover, runner, AttemptSemaphore(concurrency, models), errors)
             await handover.finish()
         finally:
             await handover.close()
             await runner.close()
-    if ends:
-        raise ends[0]
-    return queue.ended
+    if errors:
+        raise errors[0]
+    return queue.end_reason
 
 
 class WorkQueue:
@@ -134,10 +134,10 @@ class WorkQueue:
             in_order = shared.blocks(in_order, golds, self._room)
         self._work = _work_left(done, planned_runs, in_order, golds, together)
         self._attempts = sum(planned.run.epochs for planned in planned_runs)
-        self._n_started = self._over = 0
+        self._n_started = self._n_ended = 0
         self._stops = stops
         self._listener = listener
-        self.ended = ""
+        self.end_reason = ""
         """Reason why the run ended before its last question; empty if it did not."""
 
     def take(self) -> WorkItem | None:
@@ -146,11 +146,11 @@ class WorkQueue:
         The stops are checked between questions and never inside one, so that agents stay comparable on the same
         questions.
         """
-        if self.ended or (item := next(self._work, None)) is None:
+        if self.end_reason or (item := next(self._work, None)) is None:
             return None
         for stop in self._stops:
             if reason := stop.reached():
-                self.ended = reason
+                self.end_reason = reason
                 return None
         self._n_started += len(item.planned_runs)
         return item
@@ -161,13 +161,13 @@ class WorkQueue:
         The budget then ends between such blocks, and a question that shares something with others has no better chance
         to be asked.
         """
-        rooms = [stop.room(self._n_started, self._over) for stop in self._stops if isinstance(stop, BudgetStop)]
+        rooms = [stop.room(self._n_started, self._n_ended) for stop in self._stops if isinstance(stop, BudgetStop)]
         return int(max(1, min([BLOCK, *(room / self._attempts for room in rooms)])))
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
         """Notify the stops. They are checked before the next question, which does not wait for the disk."""
         self.left -= 1
-        self._over += 1
+        self._n_ended += 1
         for stop in self._stops:
             stop.observe(finished)
 
@@ -184,13 +184,13 @@ class Handover:
     worker asks for work, the workers from then on, while the attempts in flight here end.
     """
 
-    def __init__(self, queue: WorkQueue, in_flight: int, ends: list[BaseException], lead: Lead | None) -> None:
-        self._queue, self._in_flight, self._ends, self._lead = queue, in_flight, ends, lead
+    def __init__(self, queue: WorkQueue, in_flight: int, errors: list[BaseException], lead: Lead | None) -> None:
+        self._queue, self._in_flight, self._errors, self._lead = queue, in_flight, errors, lead
         self.handed_over = False
         """True once workers ask for the remaining work: this process begins nothing further."""
         self.open: dict[tuple[str, int], tuple[WorkItem, set[str]]] = {}
         """Items that were begun here, with the runs whose attempts at them have not ended."""
-        self._ended = 0
+        self._n_ended = 0
         self._mark: tuple[float, float] | None = None
         self._leader: Any = None
         self._leading: asyncio.Task[None] | None = None
@@ -209,10 +209,10 @@ class Handover:
         self.open[key][1].discard(finished.run.id)
         if not self.open[key][1]:
             del self.open[key]
-        self._ended += 1
+        self._n_ended += 1
         if self.handed_over:
             self._leader.hand_out()
-        elif self._ended >= self._in_flight and self._lead is not None and self._leader is None:
+        elif self._n_ended >= self._in_flight and self._lead is not None and self._leader is None:
             self._consider(self._lead)
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
@@ -225,12 +225,12 @@ class Handover:
         since, used_before = self._mark or (now, used)  # late imports and first connections are done by then
         if self._mark is not None and now - since < WINDOW:
             return
-        ended, self._ended, self._mark = self._ended, 0, (now, used)
+        n_ended, self._n_ended, self._mark = self._n_ended, 0, (now, used)
         # A process with threads that compute uses several processors already, and each worker would load its own copy
         # of a local model.
         if now == since or not BUSY[0] < (used - used_before) / (now - since) < BUSY[1] or "torch" in sys.modules:
             return
-        left = self._queue.left * (now - since) / ended
+        left = self._queue.left * (now - since) / n_ended
         max_workers = min(processors(), room_for_more(), self._in_flight // _LEAST_EACH, _MOST)
         # One more worker than n - 1 saves left / (n - 1) - left / n seconds, which must be more than its start takes.
         count = max((n for n in range(1, max_workers + 1) if n * (n - 1) * START < left), default=1)
@@ -241,17 +241,17 @@ class Handover:
                 "rest; --workers 1 keeps one process."
             )
             self._leading = asyncio.create_task(self._leader.work())
-            self._leading.add_done_callback(self._over)
+            self._leading.add_done_callback(self._on_leader_done)
 
-    def _over(self, leading: asyncio.Task[None]) -> None:
+    def _on_leader_done(self, leading: asyncio.Task[None]) -> None:
         error = None if leading.cancelled() else leading.exception()
         if not self.handed_over and error is not None:
             self._leader.say(f"Workers could not take part, so that this process continues alone: {error}")
 
     def stop(self) -> None:
         """Let the workers begin nothing further if the run ends."""
-        if self._leader is not None and self._ends:
-            self._leader.stop(self._ends[0])
+        if self._leader is not None and self._errors:
+            self._leader.stop(self._errors[0])
 
     async def finish(self) -> None:
         """Wait for the workers, once nothing is in flight here."""
@@ -291,12 +291,12 @@ def _work_left(
 
 
 async def run_pool(
-    source: WorkSource, make_attempt: MakeAttempt, semaphore: AttemptSemaphore, ends: list[BaseException]
+    source: WorkSource, make_attempt: MakeAttempt, semaphore: AttemptSemaphore, errors: list[BaseException]
 ) -> None:
     """Take items from `source` as slots get free, until it has none.
 
     The runs of an item follow each other, so that equal calls are made only once. The next item is requested when a
-    slot is free and no run of the last one waits. As soon as `ends` has an element, nothing further is begun, and the
+    slot is free and no run of the last one waits. As soon as `errors` has an element, nothing further is begun, and the
     attempts in flight are finished; an error of the user's kind that ends an attempt is added to it.
     """
 
@@ -314,7 +314,7 @@ async def run_pool(
         try:
             source.attempt_written(await make_attempt(planned, item, on_end))
         except UserError as error:
-            ends.append(error)
+            errors.append(error)
         finally:
             semaphore.kept_prefixes.ended()
             slot.leave()
@@ -326,9 +326,9 @@ async def run_pool(
                 # First a slot, then a question: a question that is taken is also asked, so a stop between the two loses
                 # nothing.
                 await semaphore.acquire()
-                if not queued and not ends and (item := await source.next()) is not None:
+                if not queued and not errors and (item := await source.next()) is not None:
                     queued.extend((planned, item) for planned in item.planned_runs)
-                if ends or not queued:
+                if errors or not queued:
                     semaphore.release()
                     return
                 group.create_task(attempt(*queued.popleft()))

@@ -78,7 +78,7 @@ async def replay_distributed(
     source = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
     leader = Leader(runs, source, concurrency, **leader_arguments)
     await leader.lead(None if runs.journal.mode == "replay" else serve)
-    return source.ended
+    return source.end_reason
 
 
 @dataclass(eq=False)

@@ -305,7 +305,7 @@ def statement_of(ranking: Ranking, last: float, seal: Seal, basis: Basis) -> Sta
             "kind": finding.kind,
             "best": finding.best.run,
             "ahead of": [conclusion.worse for conclusion in finding.ahead],
-            "not separated from": finding.untold,
+            "not separated from": finding.not_separated,
         }
         for finding in ranking.abstract.findings
     }

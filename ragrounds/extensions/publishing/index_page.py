@@ -99,7 +99,10 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
     """Render a ranking, a line for each run in the order of their places; names lead to attempts."""
     ranking, totals = entry.ranking, {row.run: row for row in entry.ranking.comparison.rows}
     models = {system.run: system.models for system in ranking.abstract.systems}
-    places_by_run, incomplete = next(iter(ranking.places.values()), {}), {lack.run for lack in ranking.abstract.lacks}
+    places_by_run, incomplete = (
+        next(iter(ranking.places.values()), {}),
+        {lack.run for lack in ranking.abstract.missing_results},
+    )
     dates = {run.id: day(run.created).replace("-", _HYPHEN) for run in ranking.runs}
 
     def place_text(row: RunTotals) -> str:

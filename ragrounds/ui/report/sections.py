@@ -48,7 +48,7 @@ def incomplete_section(abstract: Abstract, names: Mapping[str, str], *, much: bo
         much: True to report only if more than 5 % of some run is missing, False to report only if less is.
     """
     lines, commands = lack_lines(abstract, names), missing_commands(abstract)
-    if not lines or any(missing.count > _MUCH * missing.of for missing in abstract.lacks) != much:
+    if not lines or any(missing.count > _MUCH * missing.of for missing in abstract.missing_results) != much:
         return ""
     listed = "".join(f"<li>{text(line)}</li>" for line in lines)
     listing = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])

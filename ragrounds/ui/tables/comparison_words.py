@@ -12,7 +12,7 @@ from itertools import groupby
 from shlex import quote
 
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.evals.compare.abstract import Abstract, AbstractSystem
+from ragrounds.evals.compare.abstract import Abstract, ComparedSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
@@ -202,22 +202,22 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         price: text that is written after the figure.
     """
     value = plain_figure(finding.best, finding.unit) + price + equal_words(finding, names)
-    untold = [names[run] for run in finding.untold]
-    if len(untold) > 2:  # the table next to it has them all
-        untold = [untold[0], f"{len(untold) - 1} others"]
+    not_separated = [names[run] for run in finding.not_separated]
+    if len(not_separated) > 2:  # the table next to it has them all
+        not_separated = [not_separated[0], f"{len(not_separated) - 1} others"]
     match finding.kind:
         case "ahead":
             distance = difference_words(finding, names, len(finding.ahead) > 1)
             return f"is significantly better than {all_others(len(finding.ahead))}: {value}, {distance}"
         case "ahead of some":
-            count = f"{len(finding.ahead)} of {len(finding.ahead) + len(finding.untold)} others"
-            rest = f"; not significantly different from {joined_words(untold)}"
+            count = f"{len(finding.ahead)} of {len(finding.ahead) + len(finding.not_separated)} others"
+            rest = f"; not significantly different from {joined_words(not_separated)}"
             return f"is significantly better than {count}: {value}{rest}"
         case "untested":
             reason = "no test says which runs differ"
         case "none":
             reason = none_words(finding) + open_words(finding.best, finding.unit)
-        case "best untold":
+        case "best not separated":
             reason = "its difference to none of the others is significant"
         case "open":
             reason = "attempts that are still open could turn that round" + open_words(finding.best, finding.unit)
@@ -228,10 +228,10 @@ def none_words(finding: ScorerFinding) -> str:
     """Return the statement that no two runs differ, and the test that shows it."""
     if finding.interval:
         return "the interval of the difference, which alone decides, holds 0"
-    if not finding.beside:
+    if not finding.n_unadjusted:
         return "no difference is significant"
     return (
-        f"no difference is significant over all pairs; {finding.beside:,} of {number_of(finding.tests, 'pair')} "
+        f"no difference is significant over all pairs; {finding.n_unadjusted:,} of {number_of(finding.tests, 'pair')} "
         "would be "
         "alone"
     )
@@ -374,14 +374,14 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     else:
         origin = f"{often} {models} {period}"
         origin += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
-    is_partial = any(lack.kind in ("not_run", "not_given") for lack in abstract.lacks)
+    is_partial = any(lack.kind in ("not_run", "not_given") for lack in abstract.missing_results)
     verb = (
         "answered" if not is_partial else "has answered a part of" if len(systems) == 1 else "have answered a part of"
     )
     return f"{subject} {verb} {questions} of {safe(abstract.benchmark)}{parts}{origin}."
 
 
-def days(systems: Sequence[AbstractSystem]) -> str:
+def days(systems: Sequence[ComparedSystem]) -> str:
     """Return the day or the span of days of the work (UTC)."""
     return span_of_days([moment for system in systems for moment in (system.began, system.ended)])
 
@@ -395,7 +395,7 @@ def span_of_days(moments: Sequence[float]) -> str:
 def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
     """Return a line for each kind of missing result, with the runs concerned."""
     lines = []
-    lacks = sorted(abstract.lacks, key=lambda lack: (list(_LACK_MEANINGS).index(lack.kind), lack.scorer))
+    lacks = sorted(abstract.missing_results, key=lambda lack: (list(_LACK_MEANINGS).index(lack.kind), lack.scorer))
     for (kind, scorer), group in groupby(lacks, key=lambda lack: (lack.kind, lack.scorer)):
         same_kind = list(group)
         total = sum(lack.count for lack in same_kind)
@@ -417,7 +417,7 @@ def missing_commands(abstract: Abstract) -> list[str]:
     imported = {system.run for system in abstract.systems if system.imported}
     commands = [
         described(lack.scorer).command([lack.run]) if lack.scorer else f"ragrounds runs resume {quote(lack.run)}"
-        for lack in abstract.lacks
+        for lack in abstract.missing_results
         if lack.scorer or lack.run not in imported
     ]
     return list(dict.fromkeys(commands))

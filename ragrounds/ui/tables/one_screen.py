@@ -350,7 +350,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
         best = costs.get(scorer_finding.best.run, 0.0)
-        if cheaper := [run for run in scorer_finding.untold if costs.get(run, best) < best]:
+        if cheaper := [run for run in scorer_finding.not_separated if costs.get(run, best) < best]:
             run = max(
                 cheaper, key=lambda candidate: scores[candidate] * (1 if scorer_finding.direction == "higher" else -1)
             )

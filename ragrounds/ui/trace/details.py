@@ -65,8 +65,8 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock(question.text)
     default = summary.outcome == "unreadable"
     choosers = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
-    names = agent_names([summary.run, *(other.run for other in loaded.beside)])
-    for other in loaded.beside if question.options else ():
+    names = agent_names([summary.run, *(other.run for other in loaded.other_answers)])
+    for other in loaded.other_answers if question.options else ():
         choosers.setdefault(other.prediction, []).append(names[other.run.id])
     yield from option_blocks(summary, choosers)
     if not question.options:

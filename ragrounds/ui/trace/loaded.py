@@ -103,7 +103,7 @@ class LoadedAttempt:
         return self._single_calls[call.key]
 
     @cached_property
-    def beside(self) -> list[AttemptSummary]:
+    def other_answers(self) -> list[AttemptSummary]:
         """Answers of the other runs of the pages to the same question, in the same epoch."""
         if self._pages is None:
             return []

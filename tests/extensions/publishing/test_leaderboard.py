@@ -52,7 +52,7 @@ def test_what_open_attempts_could_turn_round_decides_no_place(store: Store) -> N
     (found,) = rank(store, store.runs()).rankings
     places = {run: (one.first, one.last) for run, one in found.places["strict"].items()}
     assert places == {"high-run": (1, 2), "half-run": (1, 2)}
-    assert [lack.run for lack in found.abstract.lacks] == ["half-run"]
+    assert [lack.run for lack in found.abstract.missing_results] == ["half-run"]
 
 
 def test_a_run_that_lacks_a_column_does_not_end_the_ranking(store: Store) -> None:

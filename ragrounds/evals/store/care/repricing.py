@@ -190,13 +190,13 @@ def _token_counts(call: Plain) -> list[int]:
     return list(usage.values())
 
 
-def sums_of(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
+def sums_of(calls: Sequence[Plain], lacks_tokens: bool) -> dict[str, float | None]:
     """Return the total cost of calls, or nothing if other calls were never recorded.
 
-    That is the case if the row lacks tokens (`untold`), and the calls do not.
+    That is the case if the row lacks tokens (`lacks_tokens`), and the calls do not.
     """
     replied = [call for call in calls if not call.get("error") or any(_token_counts(call))]
-    if untold and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
+    if lacks_tokens and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
     paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
     return {"cost_paid": known_sum(paid), "cost_uncached": known_sum(call.get("cost_uncached") for call in replied)}
