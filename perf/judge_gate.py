@@ -1,6 +1,6 @@
 """The gate of judges on planted ones: is each named rightly, how often is an able judge withheld, what do probes cost?
 
-    python perf/judge_gate.py DATA [--simulations N] [--able N] [--write]
+    python perf/judge_gate.py DATA [--simulations N] [--able N] [--processes N] [--write]
 
 Runs of long answers are simulated. A planted judge reads the real prompts of `equivalence` and replies with text that
 is parsed as any reply is. Probes, their number and the rule are those of `ragrounds judge`; only the journal is in
@@ -21,6 +21,7 @@ import asyncio
 import csv
 import gzip
 import json
+import os
 import random
 import re
 import time
@@ -37,9 +38,13 @@ from ragrounds.base.records import Attempt, Call, Gold, Question, Reply, Usage, 
 from ragrounds.evals.judges.attempts import JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.gate import Probing
 from ragrounds.evals.judges.probes import probe_runs
+from ragrounds.evals.scorers import answer_status
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.prompts.loader import PromptFolder
 
+# The gates of a run read the same answers again and again.
+answer_status.read_reply = lru_cache(10_000)(answer_status.read_reply)
+answer_status.without_answer = lru_cache(10_000)(answer_status.without_answer)
 SUBJECTS = ("cardiology", "nephrology", "paediatrics")
 STYLE = "Weighing the findings with care"
 FILLER = "the course so far, the findings on admission and the wishes of the patient were taken into account as well"
@@ -328,42 +333,50 @@ def simulate(cell: Cell, data: Path, seed: int):
     return gate.named, bool(gate.withheld), bool(gate.undecided), gate.cost_share, gate.answers
 
 
-def spread(pool: ProcessPoolExecutor, cell: Cell, data: Path, simulations: int) -> list:
-    return list(pool.map(partial(simulate, cell, data), range(simulations), chunksize=5))
+def simulate_able(shape: str, data: Path, seed: int):
+    """Return the gates of an able judge under both settings, which read the same run."""
+    return [simulate(Cell("", shape, wish, 200), data, seed) for wish in (Probing(), Probing(12))]
 
 
-def tables(pool: ProcessPoolExecutor, data: Path, simulations: int, able_count: int) -> Iterator[str]:
+def counts_of(gates: Sequence) -> tuple[int, int]:
+    """Return how many gates withhold the scores, and how many others are undecided."""
+    return sum(gate[1] for gate in gates), sum(gate[2] and not gate[1] for gate in gates)
+
+
+def planted_table(pool: ProcessPoolExecutor, data: Path, simulations: int) -> Iterator[str]:
     yield "| judge planted | probes | named rightly | withheld | undecided | what it is named | probes' share |"
     yield "|---|---|---:|---:|---:|---|---:|"
     for name, (_, expected) in PLANTED.items():
         for words, wish, count in (
             ("200 answers, by default", Probing(), 200),
-            ("200 answers, `--probes 7`", Probing(7), 200),
-            ("200 answers, `--probes 12`", Probing(12), 200),
+            ("200 answers, `--probes 8`", Probing(8), 200),
+            ("200 answers, `--probes 17`", Probing(17), 200),
         ):
-            gates = spread(pool, Cell(name, "unique", wish, count), data, simulations)
+            cell = Cell(name, "unique", wish, count)
+            gates = list(pool.map(partial(simulate, cell, data), range(simulations), chunksize=5))
             kinds = Counter(
                 ", ".join(named) or ("undecided" if undecided else "able") for named, _, undecided, *_ in gates
             )
             right = sum(expected in named if expected else not named for named, *_ in gates)
             listed = "; ".join(f"{kind}: {n}" for kind, n in kinds.most_common(3))
-            withheld, undecided = sum(gate[1] for gate in gates), sum(gate[2] and not gate[1] for gate in gates)
+            withheld, undecided = counts_of(gates)
             share = sum(gate[3] for gate in gates) / len(gates)
             counts = f"{right} of {simulations} | {withheld} of {simulations} | {undecided}"
             yield f"| {name} | {words} | {counts} | {listed} | {share:.0%} |"
-    yield ""
+
+
+def able_table(gates: dict[str, list]) -> Iterator[str]:
     yield "Able judges, wrong for good on up to 5 % of the texts and by chance in up to 5 %; 200 answers:"
     yield ""
     yield "| run | probes by default: withheld | undecided | `--probes 12`: withheld | undecided |"
     yield "|---|---:|---:|---:|---:|"
     total = withheld_total = 0
-    for shape in shapes(data):
+    for shape, pairs in gates.items():
         row = []
-        for wish in (Probing(), Probing(12)):
-            gates = spread(pool, Cell("", shape, wish, 200), data, able_count)
-            withheld, undecided = sum(gate[1] for gate in gates), sum(gate[2] and not gate[1] for gate in gates)
-            row += [f"{withheld} of {able_count}", str(undecided)]
-            total, withheld_total = total + able_count, withheld_total + withheld
+        for setting in zip(*pairs, strict=True):
+            withheld, undecided = counts_of(setting)
+            row += [f"{withheld} of {len(setting)}", str(undecided)]
+            total, withheld_total = total + len(setting), withheld_total + withheld
         yield f"| {shape} | {' | '.join(row)} |"
     yield f"| **all** | **{withheld_total} of {total:,} ({withheld_total / total:.2%})** | | | |"
 
@@ -373,21 +386,27 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--simulations", type=int, default=100)
     parser.add_argument("--able", type=int, default=500)
-    parser.add_argument("--write", action="store_true", help="write perf/judge_gate.md")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--write", action="store_true", help="write perf/judge_gate.md, after every 50 runs a cell")
     arguments, start = parser.parse_args(), time.monotonic()
-    with ProcessPoolExecutor(4) as pool:
-        lines = list(tables(pool, arguments.data, arguments.simulations, arguments.able))
-    head = [
-        "# The gate of judges, simulated",
-        "",
-        f"`python perf/judge_gate.py DATA --simulations {arguments.simulations} --able {arguments.able} --write`, "
-        f"{time.strftime('%Y-%m-%d')}, {time.monotonic() - start:.0f} s. The head of the file describes the runs.",
-        "",
-    ]
-    text = "\n".join([*head, *lines, ""])
-    print(text)
-    if arguments.write:
-        Path(__file__).with_suffix(".md").write_text(text, encoding="utf-8")
+    gates: dict[str, list] = {shape: [] for shape in shapes(arguments.data)}
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        planted = list(planted_table(pool, arguments.data, arguments.simulations))
+        for first in range(0, arguments.able, 50):
+            seeds = range(first, min(first + 50, arguments.able))
+            for shape, pairs in gates.items():
+                pairs += pool.map(partial(simulate_able, shape, arguments.data), seeds, chunksize=5)
+            command = (
+                f"python perf/judge_gate.py DATA --simulations {arguments.simulations} --able {seeds.stop} --write"
+            )
+            head = (
+                f"`{command}`, {time.strftime('%Y-%m-%d')}, {time.monotonic() - start:.0f} s. "
+                "The head of the file describes the runs."
+            )
+            page = "\n".join(["# The gate of judges, simulated", "", head, "", *planted, "", *able_table(gates), ""])
+            if arguments.write:
+                Path(__file__).with_suffix(".md").write_text(page, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":
