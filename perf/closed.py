@@ -26,7 +26,8 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-LONGEST = 60
+LONGEST = 200
+"""Seconds of a command."""
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "closed.md"
 SYSTEMS = {
