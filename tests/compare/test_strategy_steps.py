@@ -93,3 +93,10 @@ def test_a_comparison_names_an_ignored_tool_choice(store):
     run = add_run(store, "mine.py:graph", questions(2), [1, 1], identity={"tier": "own"}, events=events)
     [note] = noted_words(store, run)
     assert "in 1 of the 2 attempts checked, the server ignored tool_choice" in note
+
+
+def test_strategies_without_the_same_step_share_a_sentence(store):
+    asked = questions(20)
+    runs = [add_run(store, name, asked, [1] * 20, identity=SEARCHER) for name in ("search_o1", "self_rag")]
+    lines = conclusion_lines(compare(store, runs), (), {run.id: run.agent for run in runs})
+    assert "search_o1 and self_rag searched in 0 of 20 attempts: read each as direct_cot." in lines

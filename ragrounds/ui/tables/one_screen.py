@@ -20,6 +20,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTabl
 from ragrounds.evals.compare.figures import PairedFigure, QuestionCost
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
+from ragrounds.evals.compare.strategy_steps import StrategyStep
 from ragrounds.evals.scorers import described
 from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
 from ragrounds.ui.agent_names import short_names
@@ -36,6 +37,7 @@ from ragrounds.ui.text import (
     ends,
     figure_text,
     in_scale,
+    joined_words,
     number_of,
     percent,
     safe,
@@ -374,12 +376,15 @@ def _rare_step(row: RunTotals, verb: str) -> str:
 
 
 def _missing_step_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a statement for each run whose strategy did not happen."""
+    """Yield a statement on the runs whose strategy did not happen, for each step that is missing."""
+    names_by_step = dict[StrategyStep, list[str]]()
     for row in comparison.rows:
         for step in row.steps:
             if step.never_happened:
-                read_as = f": read it as {step.equal_agent}" if step.equal_agent else ""
-                yield f"{names[row.run]} {step.verb} in 0 of {step.of:,} attempts{read_as}."
+                names_by_step.setdefault(step, []).append(names[row.run])
+    for step, run_names in names_by_step.items():
+        read_as = f": read {'it' if len(run_names) == 1 else 'each'} as {step.equal_agent}" if step.equal_agent else ""
+        yield f"{joined_words(run_names)} {step.verb} in 0 of {step.of:,} attempts{read_as}."
 
 
 def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
