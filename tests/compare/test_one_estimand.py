@@ -221,7 +221,7 @@ def test_a_round_is_weighed_as_the_tables_weigh_it():
     assert mean == pytest.approx(table_mean(asked, [*values.values()]))
 
 
-@pytest.mark.parametrize("giant", [0.0, 1.0])
+@pytest.mark.parametrize("giant", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_one_giant_cluster_is_never_excluded_before_it_came(giant):
     # 100 questions alone and a case of 100: whatever it brings, the figure is 0.5.
     asked = questions(100) + [replace(one, id=f"{one.id} of it", cluster="it") for one in questions(100)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -211,13 +213,27 @@ async def test_a_call_that_was_answered_otherwise_there_is_told(store: Store, tm
 # Files that are not what they should be
 
 
-@pytest.fixture
-async def file(store: Store, tmp_path: Path) -> Path:
-    await filled(store)
-    path = tmp_path / "runs.ragrounds"
-    with open_target(str(path)) as engine:
+@pytest.fixture(scope="module")
+def moved_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the runs of the store beside it, made once."""
+    folder = tmp_path_factory.mktemp("moved")
+    path = folder / "runs.ragrounds"
+    with Store(folder / "store") as store, open_target(str(path)) as engine:
+        asyncio.run(filled(store))
         moved(store.engine, engine)
     return path
+
+
+@pytest.fixture
+def file(moved_file: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(moved_file, tmp_path))
+
+
+@pytest.fixture
+def moved_store(moved_file: Path) -> Iterator[Store]:
+    """The store that the file was made from; tests only read it."""
+    with Store(moved_file.parent / "store") as opened:
+        yield opened
 
 
 def brought(file: Path, home: Path) -> TransferResult:
@@ -246,9 +262,9 @@ def test_a_truncated_file_writes_nothing(file: Path, tmp_path: Path, share: floa
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_is_found_or_changes_nothing(store: Store, file: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found_or_changes_nothing(moved_store: Store, file: Path, tmp_path: Path) -> None:
     data, draw, found = file.read_bytes(), random.Random(1), 0
-    expected = everything(store.engine)
+    expected = everything(moved_store.engine)
     used = [place for place in range(100, len(data)) if data[place]]  # most of a page of few rows is empty
     for number in range(60):
         place = draw.choice(used)
@@ -366,16 +382,16 @@ with Store(__import__("pathlib").Path(sys.argv[1])) as store, open_source(sys.ar
 
 @pytest.mark.parametrize("batches", [12, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2, 6, 9))])
 def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
-    store: Store, file: Path, tmp_path: Path, batches: int
+    moved_store: Store, file: Path, tmp_path: Path, batches: int
 ) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), str(file), str(batches)]
     assert run_python(command, env={**os.environ}).returncode == -signal.SIGKILL
     with Store(tmp_path / "other") as other:
         for run in other.runs():
-            assert other.done(run) == store.done(run)
+            assert other.done(run) == moved_store.done(run)
         with open_source(str(file)) as engine:
             moved(engine, other.engine)
-        assert everything(other.engine) == everything(store.engine)
+        assert everything(other.engine) == everything(moved_store.engine)
 
 
 # The commands
