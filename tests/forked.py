@@ -102,7 +102,8 @@ def can_fork_at_once() -> bool:
 def run_python(command: Sequence[str | Path], timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a Python command to its end, as `subprocess.run` with text and captured output does."""
     pipe = subprocess.PIPE
-    with ForkedPython(command, stdout=pipe, stderr=pipe, text=True, **options) as process:
+    start = ForkedLeader if "--workers" in command else ForkedPython
+    with start(command, stdout=pipe, stderr=pipe, text=True, **options) as process:
         try:
             output, errors = process.communicate(timeout=timeout)
         except BaseException:
