@@ -86,6 +86,12 @@ async def test_calls_without_a_reply_are_counted_and_cost_nothing_known(store: S
     found = ledger(store, runs[:1], ["role"])
     assert (found.total.model_calls, found.total.failed) == (3, 1)
     assert found.total.cost_uncached == pytest.approx(0.002)
+    nothing = await filled(
+        store, ScriptedModel(say=lambda request: CallFailed("server", "gone"), spec="test:none"), count=1
+    )
+    total = ledger(store, nothing[:1]).total
+    assert (total.model_calls, total.failed) == (1, 1)
+    assert (total.usage, total.cost_uncached, total.cost_paid) == (None, None, 0.0)
 
 
 async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: Store) -> None:

@@ -145,6 +145,7 @@ async def test_what_is_left_over_is_a_note(tmp_path: Path) -> None:
     await filled(tmp_path)
     with Store(tmp_path) as store, store.engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM scores WHERE run = 2"))
+        connection.execute(sa.delete(schema.meta).where(schema.meta.c.key.startswith(schema.RUN_SCORER)))
     found = looked_through(tmp_path)
     assert found.found == {"note: attempts without a score": 1}
     assert found.findings[0].what.startswith("6: `ragrounds score direct-")

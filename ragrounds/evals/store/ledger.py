@@ -257,8 +257,11 @@ def _figures(call: _Call) -> dict[str, float]:
 
 
 def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", model: str = "") -> LedgerLine:
-    # Requests that no server answered may be billed: their cost is unknown, not 0.
-    is_unknown = figures["unanswered"] and not any(figures[name] for name in (*_TOKENS, "paid", "known"))
+    # As in Spent.without_answer: without any reply there are no tokens to price, and requests that no server answered
+    # may be billed.
+    is_empty = not any(figures[name] for name in (*_TOKENS, "paid", "known"))
+    may_be_billed = is_empty and figures["unanswered"]
+    is_unknown = may_be_billed or (is_empty and 0 < figures["model_calls"] == figures["failed"])
     return LedgerLine(
         run=run,
         role=role,
@@ -270,7 +273,7 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         searches=figures["searches"],
         unanswered=figures["unanswered"],
         usage=None if figures["uncounted"] or is_unknown else Usage(*(figures[name] for name in _TOKENS)),
-        cost_paid=None if figures["unpaid"] or is_unknown else figures["paid"] / _UNIT,
+        cost_paid=None if figures["unpaid"] or may_be_billed else figures["paid"] / _UNIT,
         cost_uncached=None if figures["unpriced"] or is_unknown else figures["known"] / _UNIT,
         unpriced=figures["unpriced"],
         known=figures["known"] / _UNIT,
