@@ -89,9 +89,9 @@ def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
     """
     missing: dict[str, list[AttemptKey]] = {}
     for name in sorted(store.score_codes(run).keys() | store.lost_scorers(run)):
-        scorer = described(name)
-        if scorer.needs or not scorer.computes or not (keys := store.unscored(run, name)):
+        if not _is_computed(name) or not (keys := store.unscored(run, name)):
             continue
+        scorer = described(name)
         questions = store.questions(run)[0]
         usual = {q.id for q in questions if any(name == candidate.name for candidate in scorers_for(q))}
         # A scorer that is only used on request is for all questions of its kind.
@@ -113,7 +113,14 @@ def missing_notes(store: Store, run: Run) -> list[str]:
         f"The store has lost all scores of {run.id} under {name}: `{described(name).command([run.id])}` makes them "
         "again."
         for name in sorted(store.lost_scorers(run) - missing.keys())
+        if not _is_computed(name)
     ]
+
+
+def _is_computed(name: str) -> bool:
+    """Return True if a scorer computes its scores from the answers alone."""
+    scorer = described(name)
+    return scorer.computes and not scorer.needs
 
 
 def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lambda done: None) -> list[StaleScores]:
@@ -226,9 +233,8 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
     """
     codes: dict[str, bool] = {}
     for name, made_by in store.score_codes(run).items():
-        scorer = described(name)
-        if scorer.computes and not scorer.needs:
-            codes[name] = made_by == {scorer_code(scorer)}
+        if _is_computed(name):
+            codes[name] = made_by == {scorer_code(described(name))}
     lost = store.lost_scorers(run)
     if not codes and not lost:
         return
@@ -237,7 +243,7 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
         missing = missing_scores(store, run)
     except (UserError, ValueError):
         return  # the walk through the store has reported it
-    for name in sorted(lost):
+    for name in sorted(name for name in lost if name in missing or not _is_computed(name)):
         findings.add("damage", "score", f"{run.id}, {name}", "all of its scores are missing")
     for name, keys in missing.items():
         # A resumed run may have lost a scorer that was requested only for its beginning.

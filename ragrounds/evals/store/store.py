@@ -384,11 +384,12 @@ class Store:
         return [(schema.meta, summed_meta(f"{schema.RUN_SCORER}{run.id} {name}", "")) for name in sorted(names)]
 
     def lost_scorers(self, run: Run) -> set[str]:
-        """Return the scorers that had scores of a run of which none is left."""
+        """Return the scorers that had scores of a run of which none is left, though answers are."""
         prefix, key = f"{schema.RUN_SCORER}{run.id} ", schema.meta.c.key
         keys = [row.key for row in self._read(sa.select(key).where(key.startswith(prefix, autoescape=True)))]
         # LIKE ignores case, so the exact comparison is made here.
-        return {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} - self.score_codes(run).keys()
+        names = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} - self.score_codes(run).keys()
+        return {name for name in names if self.unscored(run, name)}
 
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
         """Return the scores of a run, of one scorer or of all, at one question (its id) or at all."""
