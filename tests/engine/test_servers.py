@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import pytest
 from ragrounds.evals.store.store import Store
 from ragrounds.models.started_server import free_port
 from tests.conftest import Cli
+from tests.servers.http_script import Told, answering
 from tests.servers.process import Running, openai_server
 
 RUN = ("run", "--agent", "direct", "--limit", "4", "--model", "openai:m", "--display", "none", "--json")
@@ -133,6 +135,19 @@ def test_another_window_or_folder_is_no_other_server_and_prompts_fit_the_window(
             assert f"reports a window of {length:,} tokens" in done.stderr
     with Store(home) as store:
         assert [run.identity["windows"]["model"] for run in store.runs()] == [8192, 4096]
+
+
+def test_an_agent_whose_tools_the_chat_template_drops_is_named(command: Cli) -> None:
+    pages = {
+        "/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp"}]},
+        "/props": {"chat_template_caps": {"supports_tools": False}, "default_generation_settings": {"n_ctx": 3000}},
+    }
+    choice = {"message": {"content": "The answer is A."}, "finish_reason": "stop"}
+    with answering(lambda asked, before: Told(pages.get(asked.path, {"choices": [choice]}))) as server:
+        line = ("run", "--limit", "1", "--model", "openai:m", "--base-url", f"{server.url}/v1", "--display", "none")
+        done = command(*line, "--agent", "tool_agent", "--agent", "direct")
+    named = f"The chat template of openai:m[server={server.url}/v1] leaves out tools: tool_agent"
+    assert re.search(re.escape(named) + r"\S* can call none", done.stderr), done.stderr
 
 
 def at(url: str, *more: str) -> tuple[str, ...]:
