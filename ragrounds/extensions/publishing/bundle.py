@@ -389,7 +389,7 @@ def read_bundle(path: Path) -> Bundle:
     try:
         statement = msgspec.json.decode(head, type=Statement)
         # Without types: a statement of another version has other fields.
-        is_canonical = head == msgspec.json.encode(msgspec.json.decode(head), order="deterministic") + b"\n"
+        is_canonical = head == msgspec.json.encode(msgspec.json.decode(head)) + b"\n"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is no bundle of `ragrounds publish --bundle`: its first line is no statement ({error})."

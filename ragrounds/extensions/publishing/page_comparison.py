@@ -123,5 +123,5 @@ def _words(html: str, names: list[str]) -> list[str]:
 
 
 def _plain(html: str) -> str:
-    """Return the text of HTML without places where a line may end."""
-    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).replace("\u200b", "").split())
+    """Return the text of HTML, whatever says where its lines may end."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).replace("\u200b", "").replace("\u2011", "-").split())
