@@ -233,15 +233,15 @@ def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, 
 
 
 @pytest.mark.slow
-def test_workers_take_the_models_from_who_planned_the_run(cli: Any, write: Any, server: Any) -> None:
+def test_workers_take_the_models_from_who_planned_the_run(forked_cli: Any, write: Any, server: Any) -> None:
     write('os.environ["MODEL"]')
     options = ("--agent", "./mine.py:answer", "--limit", "4", "--display", "none", "--json", "--workers", "2")
     before = server.stats()["asked"]
-    done = cli("run", *options, MODEL="a")
+    done = forked_cli("run", *options, MODEL="a")
     assert done.returncode == 0, done.stderr
     first = json.loads(done.stdout)["rows"][0]["run"]
     assert server.stats()["asked"] - before == 4
-    again = cli("run", *options, MODEL="a")
+    again = forked_cli("run", *options, MODEL="a")
     assert json.loads(again.stdout)["rows"][0]["run"] == first
     assert server.stats()["asked"] - before == 4
 
