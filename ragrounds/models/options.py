@@ -376,5 +376,6 @@ def server_of(identity: str) -> str:
 
 
 def starts_server(text: str) -> bool:
-    """Return True if a model needs a server that this process would start."""
-    return read_options(parse(text)).starts_server
+    """Return True if a model, given by its text or its identity, needs a server that this process would start."""
+    spec = parse(text)
+    return spec.name.partition(":")[0] in STARTED and "base_url" not in spec.parameters
