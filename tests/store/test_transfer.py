@@ -82,7 +82,9 @@ def names(folder: Path) -> list[str]:
 
 
 def moved(one: sa.Engine, other: sa.Engine) -> TransferResult:
-    return copy_runs(one, other, read_runs(one), FINAL)
+    result = copy_runs(one, other, read_runs(one), FINAL)
+    copy_names(one, other, result.runs)
+    return result
 
 
 def test_every_table_with_a_number_of_a_run_or_an_arena_goes_with_it() -> None:
@@ -366,6 +368,7 @@ import os, signal, sys
 from ragrounds.evals.store.care import transfer
 from ragrounds.evals.store.care.transfer import read_runs
 from ragrounds.evals.store.database import open_source
+from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.store import Store
 from ragrounds.base.records import FINAL
 transfer.BATCH = 5
