@@ -27,6 +27,7 @@ from ragrounds.evals.store.care.transfer import TransferResult, copy_runs, read_
 from ragrounds.evals.store.codec import run_body, run_of
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.row_sums import summed
+from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import trace
 from tests.conftest import Cli
@@ -368,7 +369,6 @@ import os, signal, sys
 from ragrounds.evals.store.care import transfer
 from ragrounds.evals.store.care.transfer import read_runs
 from ragrounds.evals.store.database import open_source
-from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.store import Store
 from ragrounds.base.records import FINAL
 transfer.BATCH = 5
