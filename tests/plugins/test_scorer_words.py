@@ -12,6 +12,7 @@ from ragrounds.evals.scorers import catalogue, described
 from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import upsert
+from ragrounds.evals.store.row_sums import summed_meta
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 
@@ -58,7 +59,7 @@ def test_words_of_unknown_origin_are_not_believed(tmp_path: Path) -> None:
     }
     with Store(tmp_path / "home") as store:
         with store.engine.begin() as writing:
-            made = [{"key": key, "value": value} for key, value in rows.items()]
+            made = [summed_meta(key, value) for key, value in rows.items()]
             writing.execute(upsert(store.engine, schema.meta), made)
         recall_words(store)
     assert described("robust").direction == "higher"
