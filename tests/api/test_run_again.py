@@ -21,7 +21,7 @@ def test_the_same_call_after_one_of_its_runs_was_judged(tmp_path: Path) -> None:
     assert again.made == 0
     assert any("Not compared under equivalent" in note for note in again.comparison.notes)
     rr.score(BOTH, scorers="rouge-l", home=tmp_path)
-    assert any("Not compared under equivalent" in note for note in rr.compare(BOTH, home=tmp_path).notes)
+    assert any("Not compared under equivalent" in note for note in rr.compare(BOTH, home=tmp_path).comparison.notes)
 
 
 def test_the_beginning_of_ids_of_one_agent_means_its_newest_run(tmp_path: Path) -> None:
