@@ -168,7 +168,7 @@ FRAUDS: list[tuple[str, str, list[Callable], str]] = [
         [planted.agent_of_other_name, planted.agent_in_identity],
         "its code is not that of|what made it names ircot",
     ),
-    ("an agent has a name that nobody knows", "shown", [planted.agent_renamed], "what gpt_rag is: its code is not in"),
+    ("an agent has an unknown name", "shown", [planted.agent_renamed], "what gpt_rag is: its code is not in"),
     (
         "a run has a name of its publisher's",
         "shown",
