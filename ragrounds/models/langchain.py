@@ -319,11 +319,12 @@ def _convert_error(error: Exception, model: str, server: str) -> Exception:
         return StopRun(f"The provider of {model} refused the key ({status}): {message}")
     if status == 404:
         return StopRun(f"The provider does not know the model {model!r} (404): {message}")
+    # Some servers answer 500 to a long prompt, and would again. A limit of the rate has words about tokens, too.
+    if status != 429 and (long := too_long("", message)):
+        return long.failed(message)
     if isinstance(status, int) and is_transient_status(status):
         wish = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
         return Transient("rate_limit" if status == 429 else "server", message, status, wish)
     if status is None and any(part in type(error).__name__ for part in _PASSING):
         return Transient("connection", message)
-    if long := too_long("", message):
-        return long.failed(message)
     return CallFailed("bad_request", f"{type(error).__name__}: {message}")

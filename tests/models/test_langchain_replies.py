@@ -69,6 +69,18 @@ async def test_a_key_that_is_repeated_is_taken_out(monkeypatch: pytest.MonkeyPat
     assert reply.text == "The key is [key]."
 
 
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_prompt_that_is_too_long_is_sent_once(status: int) -> None:
+    message = "This model's maximum context length is 4096 tokens. However, your messages resulted in 9000 tokens."
+    with answering(lambda request, before: Told({"error": {"message": message}}, status)) as server:
+        chat = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
+        options = ModelOptions("lab", "m", Sampling(), Serving(base_url=server.url, tries=3, timeout=20))
+        with pytest.raises(CallFailed, match=r"9,000 tokens, the model's limit is 4,096") as failed:
+            await LangChainModel(chat, options).complete(Request(messages=(Message("user", "q"),)), [])
+    assert failed.value.kind == "context_too_long"
+    assert len(server.posts) == 1
+
+
 @pytest.mark.parametrize("status", [408, 409, 425, 529])
 async def test_a_passing_status_is_tried_again(status: int) -> None:
     reply = {"choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
