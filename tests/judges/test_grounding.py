@@ -133,6 +133,7 @@ def test_measures_without_their_inputs_ask_nothing(tmp_path):
         open_method(RELEVANCY, JudgeResources(store=store))
 
 
+@pytest.mark.slow
 def test_the_four_measures_by_the_command(command, tmp_path):
     with stand_in_server() as url:
         server = ("--base-url", url)
