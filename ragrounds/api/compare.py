@@ -391,7 +391,7 @@ def analyse(arguments: AnalyseArguments) -> AnalysedRuns:
             if existing and not arguments.force:
                 raise UserError(
                     f"--save {arguments.save} writes {' and '.join(map(str, files))}, and {' and '.join(existing)} "
-                    f"{'exists' if len(existing) == 1 else 'exist'} already. Give --force, or another name."
+                    f"already {'exists' if len(existing) == 1 else 'exist'}. Give --force, or another name."
                 )
             for path, text in files.items():
                 with replaced_file(path, arguments.force) as page:

@@ -167,6 +167,8 @@ class Leader:
         self._timeout = options.worker_timeout
         self._ends: list[BaseException] = []
         self._leading = False
+        self._server_ended = False
+        """True once a model server that was started here has ended, which cancels the task that leads."""
         self._asking: deque[_Worker] = deque()
         self._waiting_items: deque[WorkItem] = deque()
         """Items that were lost with their worker, or whose text another worker has."""
@@ -190,6 +192,9 @@ class Leader:
                     served = await serve(self._setup.recipe, self._stop_from_any_thread())
                     self._setup = replace(self._setup, recipe=served)
                 await self.work()
+            except asyncio.CancelledError:
+                if not self._server_ended:
+                    raise
             finally:
                 self._leading = False
         if self._ends:
@@ -230,6 +235,7 @@ class Leader:
             if self._leading and task is not None:
                 # First of all, because errors of the workers that lost the server would hide it.
                 self._ends.insert(0, error)
+                self._server_ended = True
                 task.cancel()
 
         def stop_soon(error: StopRun) -> None:

@@ -283,7 +283,7 @@ def test_a_saved_router_runs_and_asks_what_its_agents_asked(models: AnyForm, tmp
     (tmp_path / "saved").mkdir()
     saved = tmp_path / "saved" / "router.toml"
     rr.analyse("routing", runs, home=tmp_path / "home", save=saved)
-    with pytest.raises(UserError, match="already exists"):
+    with pytest.raises(UserError, match="already exist"):
         rr.analyse("routing", runs, home=tmp_path / "home", save=saved)
     before = len(models.asked)
     again = rr.run(seen, str(saved), **given)

@@ -95,7 +95,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     agents = ["--agent", "direct", "--agent", "direct_cot", "--agent", f"{tmp_path / 'noisy.py'}:ask as Noisy"]
     server = ["--model", "openai:slow", "--base-url", slow_server.url, "--yes"]
     # Slow enough that the run is interrupted before its end on a busy machine too.
-    terminal.command("run", *agents, *server, "--limit", "90", "--concurrency", "12")
+    terminal.command("run", *agents, *server, "--limit", "90", "--concurrency", "4")
     terminal.see("── in flight ", "of 270 attempts")
     for width, height in ((80, 24), (120, 40), (200, 60), (100, 30)):
         terminal.tmux("resize-window", "-x", str(width), "-y", str(height))
@@ -113,7 +113,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
         parts = [int(one) for one in re.findall(r" (\d+)/90 ", "\n".join(lines))]
         assert (len(parts), sum(parts)) == (3, int(found[1]))
     (told,) = [int(match[1]) for line in frame(terminal, 100, 30) if (match := _FLYING.match(line))]
-    assert 0 < told <= 12
+    assert 0 < told <= 4
 
     terminal.see("NOISE of a child")  # the system's process has started
     terminal.type("C-c")
