@@ -127,9 +127,9 @@ def test_no_agent_is_changed_by_another_of_its_file(
     assert printed.startswith("30,")
     assert len(printed) < 2100
     assert printed.endswith("the last line")
-    shown = [line for line in capfd.readouterr().err.splitlines() if line.startswith("./app.py:prints | ")]
+    shown = [line for line in capfd.readouterr().err.splitlines() if line.startswith("app.py:prints | ")]
     assert len(shown) == 101
-    assert shown[-1] == "./app.py:prints | … prints more: see its attempts' traces"
+    assert shown[-1] == "app.py:prints | … prints more: see its attempts' traces"
     assert max(map(len, shown)) < 600
 
 

@@ -294,7 +294,8 @@ class Host:
 
     def _forward(self, lines: list[bytes], *, more: bool = False) -> None:
         names = [system.name for system in list(self._systems)]
-        name = names[0] if names and self.config.agent else Path(self.config.folder).name
+        # Without its folders: a screen cuts long lines, and what was printed would not be seen.
+        name = names[0].rpartition(os.sep)[2] if names and self.config.agent else Path(self.config.folder).name
         shown = [_COLOURS.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2]) for line in lines]
         # Redacted before it is cut: a part of a key is not found. Programs that the system starts print here, too.
         texts = [f"{name} | {safe(redacted(line.decode('utf-8', 'replace'))[:_MAX_LINE])}\n" for line in shown]
