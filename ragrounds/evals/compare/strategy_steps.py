@@ -26,7 +26,7 @@ class StrategyStep(Struct, frozen=True, kw_only=True):
     attempts: int
     of: int
     equal_agent: str = ""
-    """Built-in agent that answers as this one does without the step; empty if there is none."""
+    """Built-in agent that answers as this one does without the step; empty if no agent does."""
 
     @property
     def is_rare(self) -> bool:

@@ -16,6 +16,7 @@ from ragrounds.agents.systems.reads import Difference, SystemDependencies
 from ragrounds.base.records import Run
 from ragrounds.evals.store.leases import worker
 from ragrounds.evals.store.reads import reads_of
+from ragrounds.evals.store.run_names import made_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.models.server_facts import described, differing
 from ragrounds.recorder.redaction import redacted
@@ -60,8 +61,10 @@ def find_abandoned_run(store: Store, now: SystemIdentity) -> Run | None:
     A command that was killed during its first attempts leaves such a run. What its system had written by then is not
     recorded, so it may not match the system any more.
     """
-    same = (run for run in reversed(store.runs()) if same_agent(run, now))
-    return next((run for run in same if not store.done(run) and not worker(store.engine, run.id)), None)
+    same = [run for run in reversed(store.runs()) if same_agent(run, now)]
+    with store.engine.connect() as connection:
+        attempts_made = made_attempts(connection, same)
+    return next((run for run in same if run.id not in attempts_made and not worker(store.engine, run.id)), None)
 
 
 def differences(store: Store, run: Run, now: SystemIdentity) -> list[Difference]:

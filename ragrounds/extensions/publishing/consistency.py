@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import names as shipped
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems.kinds import kind_of
-from ragrounds.base.records import TOKENS_APART, Attempt, Call, Called, Question, Run
+from ragrounds.base.records import TOKENS_APART, Attempt, Call, Question, Run
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import total_spent
 from ragrounds.evals.benchmarks.benchmark import Benchmark, with_clusters
@@ -150,11 +150,6 @@ def check_calls(run: Run, attempt: Attempt, calls: Sequence[Call], location: str
             covered.add(call.at, call.at + call.seconds)
     if attempt.seconds < covered.seconds - _CLOCK_STEP * len(calls):
         outcome.differs(f"{location}: {attempt.seconds:g} s are stated, and its calls took {covered.seconds:.4g} s")
-
-
-def calls_of(attempt: Attempt) -> list[Call]:
-    """Return the recorded calls of an attempt."""
-    return [event.call for event in attempt.events if isinstance(event, Called)]
 
 
 def _models(identity: object) -> Iterator[str]:

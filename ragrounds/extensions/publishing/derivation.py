@@ -30,6 +30,7 @@ from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store.care.repricing import Repricing, sums_of
 from ragrounds.evals.store.journal import call_rows
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import calls
 from ragrounds.extensions.publishing.bundle import (
     AttemptLine,
     Basis,
@@ -49,7 +50,7 @@ from ragrounds.extensions.publishing.bundle import (
     statement_of,
     write_bundle,
 )
-from ragrounds.extensions.publishing.consistency import Derivation, calls_of, check_calls, check_clusters, check_run
+from ragrounds.extensions.publishing.consistency import Derivation, check_calls, check_clusters, check_run
 from ragrounds.extensions.publishing.leaderboard import Ranking, rank
 from ragrounds.extensions.publishing.published_traces import question_digest
 from ragrounds.models.prices import Price
@@ -356,17 +357,17 @@ class _BundleStore:
 
     def _check_sums(self, attempt: Attempt, run: Run, location: str) -> None:
         """Compare what an attempt states with its calls, and the costs of these with their prices."""
-        calls = calls_of(attempt)
-        check_calls(run, attempt, calls, location, self._outcome)
-        if not calls:
+        recorded = list(calls(attempt.events))
+        check_calls(run, attempt, recorded, location, self._outcome)
+        if not recorded:
             if (attempt.cost_uncached or attempt.cost_paid) and run.origin != "imported":
                 self._outcome.costs = True
                 self._outcome.lacks("costs of attempts whose calls are not recorded")
             return
-        self._failed_calls += sum(call.kind == "model" and not call.is_counted for call in calls)
-        for call in calls if run.origin != "imported" else ():
+        self._failed_calls += sum(call.kind == "model" and not call.is_counted for call in recorded)
+        for call in recorded if run.origin != "imported" else ():
             self._check_cost(call, location)
-        sums = sums_of([msgspec.to_builtins(call) for call in calls], attempt.usage is None)
+        sums = sums_of([msgspec.to_builtins(call) for call in recorded], attempt.usage is None)
         for name, value in sums.items():
             if not _close(getattr(attempt, name), value):
                 self._outcome.differs(
