@@ -158,9 +158,10 @@ def test_two_agents_that_differ_in_a_cap_alone_draw_each_for_itself(system, home
 
 
 FRAMEWORK = '''
-"""An agents' library that puts the clock into its system prompt, and quotes replies that do the same."""
+"""An agents' library that puts the clock and its session into its system prompt, and quotes replies that do so."""
 import os
 from datetime import datetime
+from uuid import uuid4
 
 import urllib3
 
@@ -168,6 +169,7 @@ import urllib3
 class Agent:
     def __init__(self):
         self.messages = [f"The current time is {datetime.now()}.", f"In UTC: {datetime.utcnow():%Y-%m-%dT%H:%M}"]
+        self.messages.append(f"Session {uuid4()}, tool use call_{uuid4().hex}.")
 
     def ask(self, text):
         self.messages.append(text)
@@ -218,7 +220,9 @@ def test_a_library_that_reads_the_clock_into_a_request_pays_no_finished_call_aga
     ended(started(tmp_path, "--journal", "replay", agent="./framed.py:ask", home="elsewhere"))
 
 
-def test_a_run_again_and_a_replay_take_the_calls_that_differ_in_the_present_time(framework, tmp_path, monkeypatch):
+def test_a_run_again_and_a_replay_take_the_calls_that_differ_in_the_present_time_and_new_identifiers(
+    framework, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     answered = []
     for options in ({}, {"new": True}, {"new": True, "journal": "replay"}):

@@ -31,7 +31,7 @@ from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import BETWEEN_SAMPLES, AttemptContext
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
-from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
+from ragrounds.evals.engine.recording.library_values import LibraryValues
 from ragrounds.evals.engine.recording.mcp import McpServers
 from ragrounds.evals.engine.recording.searches import AttemptSearches
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
@@ -168,7 +168,7 @@ class AttemptRecorder:
         self.wired: set[str] = set()
         """Tokens of model calls that callbacks reported and to which a recorded call belongs."""
         self._mcp = McpServers()
-        self._clocks: LibraryClocks | None = None
+        self._library_values: LibraryValues | None = None
         self.searches: AttemptSearches | None = None
         """Searches of the attempt, which are extracted from recorded calls."""
         self.change: Callable[[bytes], bytes] = bytes
@@ -220,8 +220,8 @@ class AttemptRecorder:
         if (recorded_randomness := self._context.recorded_randomness) is not None:
             recorded_randomness.flush(journal, lambda: request.body)
             if started.call.form.role != "embedding":
-                self._clocks = self._clocks or self._library_clocks(recorded_randomness)
-                entry = await self._clocks.entry_for(started.entry, started.call, self._context.epoch, journal)
+                self._library_values = self._library_values or self._values_of_libraries(recorded_randomness)
+                entry = await self._library_values.entry_for(started.entry, started.call, self._context.epoch, journal)
                 started = replace(started, entry=entry)
         try:
             with RECORDED_TIMES.collecting() as times:
@@ -421,10 +421,10 @@ class AttemptRecorder:
             self._redactors[keys] = Redactor(*keys)
         return self._redactors[keys]
 
-    def _library_clocks(self, recorded_randomness: RecordedRandomness) -> LibraryClocks:
+    def _values_of_libraries(self, recorded_randomness: RecordedRandomness) -> LibraryValues:
         payer = self._context.payer if self._journal.mode == "fresh" else b""
         subject = msgspec.msgpack.encode((self._context.item.benchmark, self._context.item.id, payer))
-        return LibraryClocks(recorded_randomness, subject)
+        return LibraryValues(recorded_randomness, subject, self._context.item.stem.text)
 
     def _failed(self, started: _Started, error: BaseException) -> WireResponse:
         """Return an error to the client, and remember it as a fault of the call.

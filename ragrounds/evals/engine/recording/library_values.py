@@ -1,10 +1,11 @@
-"""Times that libraries read from the clock and put into requests: agno's `add_datetime_to_context`, for example.
+"""Present times and new UUIDs that libraries put into requests: agno's `add_datetime_to_context`, or the identifiers
+that pydantic-ai gives to uses of tools, for example.
 
-The recorded clock serves a system's own files only, because libraries need the real one for time-outs, caches and
-signatures. So a request may contain the present time, and would never be the same again. Such a request gets a second
-key in the journal, in which its times are left out. A later request of the same attempt that differs only in the
-present time finds the recorded call by it. A time counts if it lies within the attempt, so that times in questions and
-documents are compared as they are.
+The recorded clock and random values serve a system's own files only, because libraries need the real ones for
+time-outs, caches and signatures. So a request may contain the present time or a new UUID, and would never be the same
+again. Such a request gets a second key in the journal, in which they are left out. A later request of the same attempt
+that differs only in them finds the recorded call by it. A time counts if it lies within the attempt, and a UUID if it
+is random and not in the question, so that those of questions and documents are compared as they are.
 """
 
 from __future__ import annotations
@@ -26,28 +27,35 @@ from ragrounds.evals.store.store import now
 from ragrounds.models.wire_forms import ModelCall, RecordedReply, call_key, canonical
 
 _TIME = re.compile(r"\b(20\d\d-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(Z|UTC|[+-]\d\d:\d\d)?")
+_UUID = re.compile(
+    r"(?<![0-9a-f])[0-9a-f]{8}(-?)[0-9a-f]{4}\1"
+    r"(?:4[0-9a-f]{3})\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}(?![0-9a-f])",
+    re.IGNORECASE,
+)
+"""A random UUID (version 4), as text or as hexadecimal digits."""
 _AROUND = 60.0
 """Seconds before the attempt's start, and after the present, that still count: a time may be given in minutes."""
 
 
 class _Twin(Struct):
-    """Recorded call that differs from others only in the time of day."""
+    """Recorded call that differs from others only in the present time and in new UUIDs."""
 
     key: str
     seconds: list[int]
     """Its times."""
 
 
-class LibraryClocks:
-    """Times in the requests of one attempt.
+class LibraryValues:
+    """Present times and new UUIDs in the requests of one attempt.
 
     Args:
         randomness: recorded clock of the attempt.
         subject: question and epoch, and the payer if its calls are made again.
+        question: text of the question, whose UUIDs are no new ones.
     """
 
-    def __init__(self, randomness: RecordedRandomness, subject: bytes) -> None:
-        self._randomness, self._subject = randomness, subject
+    def __init__(self, randomness: RecordedRandomness, subject: bytes, question: str) -> None:
+        self._randomness, self._subject, self._question = randomness, subject, question
         self._began = now()
         self._seconds: set[int] = set()
         """Times in the recorded calls that answered calls of this attempt."""
@@ -55,16 +63,18 @@ class LibraryClocks:
         self._entries: dict[str, Entry] = {}
 
     async def entry_for(self, entry: Entry, call: ModelCall, epoch: int, journal: StoreJournal) -> Entry:
-        """Return a call's entry, under the key of the recorded call that differs from it only in the present time."""
+        """Return a call's entry, under the key of the recorded call that differs from it only in the present time and
+        in new UUIDs.
+        """
         if entry.key in self._entries:  # the client tries again
             return self._entries[entry.key]
         text = canonical(call.body).decode()
-        if _TIME.search(text) is None:
+        if _TIME.search(text) is None and _UUID.search(text) is None:
             return entry
         seconds: set[int] = set()
         own = self._own_seconds()
 
-        def mask(time: re.Match[str]) -> str:
+        def mask_time(time: re.Match[str]) -> str:
             """Leave a time out if it was read from the clock."""
             moments = set(_seconds(time))
             present = {moment for moment in moments if moment in self._seconds or self._is_present(moment)}
@@ -72,8 +82,9 @@ class LibraryClocks:
                 seconds.update(present)
             return "<time>" if present or own & moments else time[0]
 
-        masked = _TIME.sub(mask, text)
-        if not seconds or not isinstance(body := read_json(masked), dict):
+        with_uuids = _TIME.sub(mask_time, text)
+        masked = _UUID.sub(lambda uuid: uuid[0] if uuid[0] in self._question else "<uuid>", with_uuids)
+        if (not seconds and masked == with_uuids) or not isinstance(body := read_json(masked), dict):
             return entry
         first = call_key(replace(call, body=body), epoch)
         occurrence = self._occurrences[first].to_bytes(4, "big")
