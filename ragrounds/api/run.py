@@ -85,7 +85,9 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     reused: int
     """Number of model calls that were answered from the journal."""
     searches: int
-    """Number of searches, and of uses of other tools."""
+    """Number of searches that were made."""
+    tool_calls: int
+    """Number of other tool calls that were made."""
     failures: tuple[tuple[str, int], ...]
     """Reasons of failed attempts, the most frequent first: three reasons, then the number of others."""
     capped: tuple[tuple[str, int], ...] = ()
@@ -230,6 +232,7 @@ class _Replay:
             made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
+            tool_calls=self._journal.tool_calls,
             failures=(*self.not_replayed, *reasons.get("failed", ())),
             capped=reasons.get("capped", ()),
             paused=reasons.get("paused", ()),

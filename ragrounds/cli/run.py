@@ -73,7 +73,9 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
     if result.complete:
         there = number_of(sum(replayed_run.count * replayed_run.epochs for replayed_run in result.runs), "attempt")
         rest = f": {there} already complete, so no call was made; --new makes them again"
-    searched = f"; {number_of(result.searches, 'search')} made" if result.searches else ""
+    others = ((result.searches, "search"), (result.tool_calls, "tool call"))
+    other_calls = " and ".join(number_of(count, name) for count, name in others if count)
+    searched = f"; {other_calls} made" if other_calls else ""
     say(f"{number_of(result.made, 'model call')} made, {result.reused:,} answered from the journal{searched}{rest}.")
     if as_json:
         stopping = {"until": result.stopping} if result.stopping else {}

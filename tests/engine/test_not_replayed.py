@@ -66,7 +66,8 @@ def test_what_an_older_run_had_not_recorded_refuses_no_replay(
     assert not rr.run("sample", "./mine.toml", **how).failures  # type: ignore[arg-type]
     with (tmp_path / "mine.toml").open("a") as file:
         file.write(f'record = ["{address}"]\n')
-    assert not rr.run("sample", "./mine.toml", **how).failures  # type: ignore[arg-type]
+    recorded = rr.run("sample", "./mine.toml", **how)  # type: ignore[arg-type]
+    assert (recorded.failures, recorded.searches, recorded.tool_calls) == ((), 0, 1)
     before = server.account().calls
     assert not rr.run("sample", "./mine.toml", new=True, journal="replay", **how).failures  # type: ignore[arg-type]
     assert server.account().calls == before

@@ -268,7 +268,9 @@ class StoreJournal:
         self.reused = 0
         """Number of model calls that were answered from the journal."""
         self.searches = 0
-        """Number of searches and uses of other tools that were made."""
+        """Number of searches that were made."""
+        self.tool_calls = 0
+        """Number of other tool calls that were made."""
         self._closing: list[Callable[[], None]] = []
 
     def another(self) -> StoreJournal:
@@ -277,7 +279,7 @@ class StoreJournal:
 
     def count(self, other: StoreJournal) -> None:
         """Add the counts of another journal to this one's, and reset the other's."""
-        for name in ("calls_made", "reused", "searches"):
+        for name in ("calls_made", "reused", "searches", "tool_calls"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 
@@ -420,7 +422,8 @@ class StoreJournal:
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
         self.calls_made += entry.kind == "model"  # also if no task waits for its commit any more
-        self.searches += entry.kind != "model"
+        self.searches += entry.kind == "search"
+        self.tool_calls += entry.kind == "tool"
 
         def _prepare() -> list[Row]:
             rows = call_rows(entry, response, started_at, seconds, entry.payer)

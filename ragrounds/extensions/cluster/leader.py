@@ -98,6 +98,7 @@ class _Worker:
     calls_made: int = 0
     reused: int = 0
     searches: int = 0
+    tool_calls: int = 0
     alive: bool = True
     done: bool = False
     """True if it has reported that it ends."""
@@ -276,7 +277,7 @@ class Leader:
                     traffic.set_share(self._shares()[0].share)
                 self.hand_out()
             case AttemptReport():
-                for count in ("calls_made", "reused", "searches"):
+                for count in ("calls_made", "reused", "searches", "tool_calls"):
                     more = getattr(message, count) - getattr(worker, count)
                     setattr(self._journal, count, getattr(self._journal, count) + more)
                     setattr(worker, count, getattr(message, count))

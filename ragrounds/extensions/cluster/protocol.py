@@ -79,7 +79,8 @@ class AttemptReport(Struct, frozen=True, tag=True):
     calls_made: int
     reused: int
     searches: int
-    """Totals of this worker so far: model calls made and answered from the journal, and searches made."""
+    tool_calls: int
+    """Totals of this worker so far: model calls made and answered from the journal, searches and tool calls made."""
     flows: tuple[ServerTraffic, ...] = ()
     """Current traffic of the worker to servers."""
 

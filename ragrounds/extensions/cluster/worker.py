@@ -123,6 +123,7 @@ class _LeaderSource:
             calls_made=self._journal.calls_made,
             reused=self._journal.reused,
             searches=self._journal.searches,
+            tool_calls=self._journal.tool_calls,
             flows=tuple(flows()),
         )
         self._post(encode(report))
