@@ -35,10 +35,12 @@ QUESTION = {
 
 
 def graphs_file() -> str:
-    """Return the text of langgraph.json, which names every built-in graph."""
+    """Return the text of langgraph.json, which names every built-in graph but those that run other agents: pages of
+    the web reach the server, and may not choose what it opens.
+    """
     from ragrounds.graphs import catalogue
 
-    graphs = {name: f"./ragrounds/api/studio.py:{name}" for name in catalogue.names()}
+    graphs = {name: f"./ragrounds/api/studio.py:{name}" for name in catalogue.names() if not catalogue.agents_in(name)}
     return json.dumps({"dependencies": ["."], "graphs": graphs}, indent=2) + "\n"
 
 

@@ -56,11 +56,11 @@ async def test_the_server_finds_every_graph_and_runs_it(
             await found["vanilla_rag"].ainvoke(question, context=chosen | wrong)
     for given in ({}, {"of": "./code.py:one"}):  # nor does one run another agent
         with pytest.raises(UserError, match=r"agent|parameter"):
-            await found["self_consistency"].ainvoke(question, context=chosen | {"parameters": given})
+            await module.__dict__["self_consistency"].ainvoke(question, context=chosen | {"parameters": given})
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="needs langgraph-cli[inmem]")
+@pytest.mark.skipif(importlib.util.find_spec("langgraph_api") is None, reason="langgraph-cli[inmem] is not installed")
 def test_langgraphs_own_server_answers_with_every_graph() -> None:
     ran = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stdout + ran.stderr
