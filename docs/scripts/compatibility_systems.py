@@ -36,6 +36,7 @@ ELASTIC = {
 }
 QUIET_CREW = {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
 SMOL = ("smolagents[openai,litellm]", "smolagents")
+STRANDS = ("strands-agents[openai]",)
 AUTOGEN = ("autogen-agentchat", "autogen-ext[openai]")
 CLIENTS = ("requests", "aiohttp", "httpx", "curl_cffi", "websockets", "grpcio")
 SYSTEMS = (
@@ -233,6 +234,34 @@ SYSTEMS = (
         ("haystack-ai",),
         apart=True,
     ),
+    Foreign(
+        "agno",
+        "agno, with its clock in the prompt",
+        "agno_agent.py:ask",
+        ("agno", "openai"),
+        ("agno",),
+        apart=True,
+    ),
+    Foreign(
+        "adk",
+        "Google ADK over Gemini",
+        "adk_agent.py:ask",
+        ("google-adk",),
+        ("google-adk", "google-genai"),
+        environment={"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": "{root}"},
+        apart=True,
+    ),
+    Foreign("strands", "Strands, streamed", "strands_agent.py:ask", STRANDS, ("strands-agents",), apart=True),
+    Foreign(
+        "griptape",
+        "griptape, a function without async",
+        "griptape_agent.py:ask",
+        ("griptape[drivers-prompt-openai]",),
+        ("griptape", "openai"),
+        apart=True,
+        searches=False,
+    ),
+    Foreign("mirascope", "mirascope", "mirascope_call.py:ask", ("mirascope[openai]",), ("mirascope",), apart=True),
     Foreign("autogen", "AutoGen assistant", "autogen_agent.py:ask", AUTOGEN, AUTOGEN[:1], apart=True),
     *(
         Foreign(name, title, f"clients.py:{name}", CLIENTS, shown, apart=True, searches=False, heard=heard, **more)
