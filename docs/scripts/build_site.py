@@ -57,7 +57,7 @@ def build(source: Path, folder: Path, built: Path) -> int:
     site.write()
     (source / "targets.json").write_text(json.dumps(targets), encoding="utf-8")
     flags = [
-        "-q",
+        *([] if sys.stdout.isatty() else ["-q"]),  # a reader who waits sees which page is built
         "-j",
         "2",
         "-b",

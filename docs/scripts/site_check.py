@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,6 +19,8 @@ LOADED = {
     "embed": "src",
 }
 """Elements whose target a browser fetches by itself → the attribute that names it."""
+_TAG = re.compile(r"<[a-z][^<>]*\s(?:id|name|href|src|srcset)=[^<>]*>|</script>")
+"""A tag with an anchor or a target; most tags colour code and have neither. Sphinx writes no `>` inside a value."""
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/\S*)?|mailto:\S+@\S+")
 _CSS = re.compile(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+['\"]([^'\"]+)")
 
@@ -42,39 +46,40 @@ class _Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """What is wrong with the links of a site, each as a line."""
+    """Return each fault in the links of a site as a line."""
     pages = {}
     for file in sorted(site.rglob("*.html")):
         page = _Page()
-        page.feed(file.read_text(encoding="utf-8"))
-        pages[file.resolve()] = page
+        page.feed("".join(_TAG.findall(file.read_text(encoding="utf-8"))))
+        pages[file.relative_to(site).as_posix()] = page
+
+    @cache  # the navigation leads from each page to all others
+    def fault_of_target(target: str, fragment: str) -> str:
+        if target.startswith(("..", "/")):
+            return "leads out of the site"
+        if (site / target).is_dir():
+            target = posixpath.normpath(f"{target}/index.html")
+        if not (site / target).is_file():
+            return "leads to nothing"
+        if fragment and target in pages and fragment not in pages[target].anchors:
+            return "names no place on that page"
+        return ""
+
+    def fault_of_link(link: str, name: str) -> str:
+        if re.match(r"data:|javascript:", link):
+            return "" if link.startswith("data:image/") else "is no address"
+        if re.match(r"\w+:", link):  # of an address outside, only the form is checked
+            return "" if _ADDRESS.fullmatch(link) else "is no address"
+        parts = urlsplit(link)
+        target = posixpath.join(posixpath.dirname(name), unquote(parts.path)) if parts.path else name
+        return fault_of_target(posixpath.normpath(target), unquote(parts.fragment))
+
     found = []
-    for file, page in pages.items():
-        name = file.relative_to(site.resolve()).as_posix()
+    for name, page in pages.items():
         found += [f"{name} loads {one} from elsewhere" for one in page.loaded if re.match(r"(\w+:)?//", one)]
-        for link in (*page.links, *page.loaded):
-            if fault := _amiss(link, file, pages, site.resolve()):
-                found.append(f"{name}: {link[:120]!r} {fault}")
+        links = [*page.links, *page.loaded]
+        found += [f"{name}: {link[:120]!r} {fault}" for link in links if (fault := fault_of_link(link, name))]
     for style in site.rglob("*.css"):
         text = style.read_text(encoding="utf-8")
         found += [f"{style.name} loads {one[1] or one[2]}" for one in _CSS.finditer(text)]
     return found
-
-
-def _amiss(link: str, file: Path, pages: dict[Path, _Page], site: Path) -> str:
-    """What is wrong with a link; empty: nothing. Of an address outside, only its form is looked at."""
-    if re.match(r"data:|javascript:", link):
-        return "" if link.startswith("data:image/") else "is no address"
-    if re.match(r"\w+:", link):
-        return "" if _ADDRESS.fullmatch(link) else "is no address"
-    parts = urlsplit(link)
-    target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
-    if not target.is_relative_to(site):
-        return "leads out of the site"
-    if target.is_dir():
-        target = target / "index.html"
-    if not target.is_file():
-        return "leads to nothing"
-    if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
-        return "names no place on that page"
-    return ""
