@@ -1,4 +1,4 @@
-"""Run all checks of a release from a clean clone: the README's test command alone, then the others in two lanes.
+"""Run all checks of a release from a clean clone: the README's test command alone, then the others in three lanes.
 
 Each part is a command with an aim and a limit in seconds. A part that fails, is stopped at its limit or writes no test
 report is named at the end; the others still run. Parts whose packages cannot be installed are left out and named.
@@ -217,17 +217,24 @@ def readme_command(clone: Path) -> str:
     return commands[0]
 
 
-def modules_to_repeat(reports: Path) -> list[str]:
-    """Return the test files in which a test was skipped because a package is not installed."""
-    files = set()
-    for report in reports.glob("*.xml"):
+def tests_to_repeat(reports: Path) -> list[str]:
+    """Return the test functions, or whole files, that the README's command and the slow tests skipped for lack of a
+    package."""
+    tests = set()
+    for report in (path for slug in ("readme-s-test-command", "slow-tests") for path in reports.glob(f"{slug}.xml")):
         for case in ElementTree.parse(report).iter("testcase"):
             skipped = case.find("skipped")
             if skipped is not None and NOT_INSTALLED.search(f"{skipped.get('message')} {skipped.text}"):
-                found = re.search(r"tests/[\w/]+\.py", (skipped.text or "").replace("\\", "/"))
-                name = str(case.get("classname") or case.get("name"))
-                files.add(found.group() if found else name.replace(".", "/") + ".py")
-    return sorted(files)
+                module, name = str(case.get("classname") or ""), str(case.get("name"))
+                file = (module or name).replace(".", "/") + ".py"  # a file that is skipped whole is one entry
+                tests.add(f"{file}::{name.partition('[')[0]}" if module else file)
+    return sorted(tests)
+
+
+def slow_files(clone: Path) -> list[str]:
+    """Return the test files that mark a test as slow. Without the list each worker collects all others too."""
+    files = [file for file in clone.glob("tests/**/test_*.py") if "slow" in file.read_text(encoding="utf-8")]
+    return sorted(str(file.relative_to(clone)) for file in files)
 
 
 def check_readme(run: Runner) -> None:
@@ -265,43 +272,49 @@ def check_hashes(run: Runner) -> None:
 
 
 def check_tests(run: Runner, everything_ready: threading.Event) -> None:
-    """Run the slow tests, four at a time since they wait for servers, then those that need more packages."""
+    """Run the slow tests on the tested versions, four at a time since they wait, then those that need more packages."""
+    check_hashes(run)
     python = run.work / "hashed" / "bin" / "python"
     if any(fault.startswith("installation by hashes") for fault in run.outcome.failed):
         python = run.clone / ".venv-test" / "bin" / "python"
-    run.part("slow tests", [python, "-m", "pytest", "-n", "4", "-m", "slow and not weekly"], aim=1000, tests=True)
+    slow = ["-n", "4", "-m", "slow and not weekly", *slow_files(run.clone)]
+    run.part("slow tests", [python, "-m", "pytest", *slow], aim=1000, tests=True)
     everything_ready.wait()
-    files = modules_to_repeat(run.reports)
+    again = tests_to_repeat(run.reports)
     everything = run.work / "everything" / "bin" / "python"
-    if everything.exists() and files:
+    if everything.exists() and again:
         either = ["-m", "not weekly"]
         run.part(
             "search engines, Ray, LlamaIndex",
-            [everything, "-m", "pytest", "-n", "2", *either, *files],
-            aim=240,
+            [everything, "-m", "pytest", "-n", "2", *either, *again],
+            aim=200,
             tests=True,
         )
 
 
-def check_release(run: Runner, everything_ready: threading.Event) -> None:
-    """Run the pages that a reader copies first, then what is released, then what needs other environments."""
+def check_release(run: Runner, _: threading.Event) -> None:
+    """Run the pages that a reader copies first, then what is released."""
     python = run.clone / ".venv-test" / "bin" / "python"
-    try:
-        if is_ci():
-            run.install("everything", run.work / "everything", EVERYTHING)
-        else:
-            run.outcome.left_out += ["search engines", "Ray", "LlamaIndex"]
-    finally:
-        everything_ready.set()
     blocks = [python, "docs/scripts/run_blocks.py"]
     run.part("blocks of README and five minutes", [*blocks, "README.md", "docs/five-minutes.md"], aim=120)
     run.part("blocks of the gallery", [*blocks, "docs/examples"], aim=150)
     if run.part("sdist and wheel", [python, "-m", "build", "--outdir", str(run.work / "dist"), "."], aim=60):
         for version in ("3.11", "3.13"):
             check_wheel(run, version)
+
+
+def check_environments(run: Runner, everything_ready: threading.Event) -> None:
+    """Install the environment with all extras, then run what needs one of its own."""
     if not is_ci():
-        run.outcome.left_out += ["real weights", "systems of others", "ragas", "inspect", "dspy", "a real model", "phoenix"]
+        everything_ready.set()
+        run.outcome.left_out += ["search engines", "Ray", "LlamaIndex", "real weights", "systems of others", "ragas"]
+        run.outcome.left_out += ["inspect", "dspy", "a real model", "phoenix"]
         return
+    try:
+        run.install("everything", run.work / "everything", EVERYTHING)
+    finally:
+        everything_ready.set()
+    python = run.clone / ".venv-test" / "bin" / "python"
     systems = "react_agent,corrective_rag,openai_function"
     compatibility = [python, "docs/scripts/compatibility.py", "--python", python, "--questions", "2", "--jobs", "3"]
     run.part("systems of others", [*compatibility, "--only", systems], aim=200)
@@ -430,11 +443,10 @@ def main() -> int:
         python = run.clone / ".venv-test" / "bin" / "python"
         if not python.exists():
             sys.exit("the README's test command made no environment")
-        check_hashes(run)
         # A question is held against the bare graph in the same process, with nothing beside it.
         run.part("a question beside the bare graph", [python, "perf/engine_peers.py", "--quick"], aim=120)
         ready = threading.Event()
-        lanes: list[Callable[[Runner, threading.Event], None]] = [check_tests, check_release]
+        lanes: list[Callable[[Runner, threading.Event], None]] = [check_tests, check_release, check_environments]
         with ThreadPoolExecutor(len(lanes)) as pool:
             for lane in [pool.submit(lane, run, ready) for lane in lanes]:
                 lane.result()
