@@ -23,7 +23,6 @@ from tests.test_house import IMPORT_ALL
 
 PACKAGE = Path(ragrounds.__file__).parent
 EXTENSIONS = tuple(hooks.extensions())
-PRINTED = ("table", "trace", "judged", "show", "listed")
 pytestmark = pytest.mark.slow
 _TIMES = re.compile(r" (time|<time>)$", re.MULTILINE)
 
@@ -46,22 +45,28 @@ def typed(*words):
         except SystemExit as ended:
             return int(ended.code or 0), out.getvalue(), talk.getvalue()
 
-run = rr.run("sample", agents, limit=6, **given)
+def printed():
+    judged = rr.judge(agents, "equivalence", judges="openai:grader", base_url=url, **given)
+    question = run.to_pandas("attempts")["question_id"][0]
+    return {
+        "table": str(compared),
+        "trace": str(rr.load(agents[1], home=home).attempt(question)),
+        "judged": str(judged),
+        "show": typed("show", agents[1], question),
+        "listed": typed("trace", *agents, "--format", "text"),
+    }
+
+run = rr.run("sample", agents, limit=6 if url else 1, **given)
 compared = rr.compare(agents, home=home)
-question = run.to_pandas("attempts")["question_id"][0]
-judged = rr.judge(agents, "equivalence", judges="openai:grader", base_url=url, **given)
 print(json.dumps({
     "file": rr.__file__,
     "public": sorted(rr.__all__),
-    "table": str(compared),
-    "trace": str(rr.load(agents[1], home=home).attempt(question)),
-    "judged": str(judged),
-    "show": typed("show", agents[1], question),
-    "listed": typed("trace", *agents, "--format", "text"),
+    "printed": printed() if url else {},
     "help": typed("--help"),
     "missing": {name: typed(name, "--help") for name in missing},
 }))
 """
+"""Run and compare. With the address of a judge, judge and print everything too."""
 
 
 def run_python(folder: Path, *arguments: str, processes: Forks | None = None) -> str:
@@ -79,11 +84,11 @@ def run_python(folder: Path, *arguments: str, processes: Forks | None = None) ->
 
 
 def do_the_job(folder: Path, url: str, missing: Sequence[str], processes: Forks | None = None) -> dict[str, Any]:
-    """Run, compare, trace and judge with the copy of the package in a folder."""
+    """Run and compare, and trace and judge if there is a judge, with the copy of the package in a folder."""
     arguments = ("-c", JOB, str(folder / "home"), url, *missing)
     results: dict[str, Any] = json.loads(run_python(folder, *arguments, processes=processes))
     assert Path(results.pop("file")).is_relative_to(folder)
-    printed = {name: masked_text(str(results.pop(name)), folder, {}) for name in PRINTED}
+    printed = {name: masked_text(str(text), folder, {}) for name, text in results["printed"].items()}
     # A table has the column of times only if they differ, which they need not do in each job.
     return {**results, "printed": {name: _TIMES.sub("", text) for name, text in printed.items()}}
 
@@ -102,7 +107,7 @@ def faults_without(removed: Sequence[str], results: dict[str, Any], whole: dict[
     functions = {
         place.partition(":")[2] for name in lost for place in getattr(hooks.extensions()[name], "FUNCTIONS", ())
     }
-    faults = [f"prints another {name}" for name in PRINTED if results["printed"][name] != whole["printed"][name]]
+    faults = [f"prints another {name}" for name, text in results["printed"].items() if text != whole["printed"][name]]
     if {*whole["public"]} - {*results["public"]} != functions:
         faults.append(f"has the public names {results['public']}")
     helped = {word.strip(",") for word in results["help"][1].split()}
@@ -148,6 +153,6 @@ def test_the_core_does_its_job_without_any_and_without_each_extension(tmp_path: 
         faults = {"all": faults_without(EXTENSIONS, results, whole)}
         for name in EXTENSIONS:
             link_package(tmp_path / name, name)
-            results = do_the_job(tmp_path / name, grader.url, commands_of(lost_with(name)), processes)
+            results = do_the_job(tmp_path / name, "", commands_of(lost_with(name)), processes)
             faults[name] = faults_without([name], results, whole)
     assert {name: found for name, found in faults.items() if found} == {}

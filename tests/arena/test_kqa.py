@@ -6,15 +6,14 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forked import run_python
 from tests.recorded import known_calls
 from tests.servers.process import ROOT, Running
 
@@ -43,7 +42,7 @@ def questions(data: Path) -> Path:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    done = subprocess.run([*RUNNER, *arguments], env=environment, capture_output=True, text=True, check=False)
+    done = run_python([*RUNNER, *arguments], 600, env=environment)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -87,16 +86,8 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
         runs = answer(home, server.url, data)
         command = playing(runs, "--base-url", server.url)
         environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-        for kill in (1, 2):
-            process = subprocess.Popen(
-                [*RUNNER, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-            )
-            goal = server.stats()["answered"] + 40
-            while server.stats()["answered"] < goal:
-                assert process.poll() is None, f"it ended before kill {kill}"
-                time.sleep(0.02)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+        for _ in range(2):
+            server.kills([*RUNNER, *command], environment, after=40)
         before = recorded(home)
         assert before > 40
         done = run(home, *command)
