@@ -154,6 +154,11 @@ def words(text: str, most: int | None = None) -> list[str]:
     return [word[0] for word in islice(_WORD.finditer(folded), most)]
 
 
+def language_of(text: str) -> str:
+    """Return the language of prompts for a text: ``zh`` if it has a Chinese letter, else ``en``."""
+    return "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in text) else "en"
+
+
 def _drop_excess_marks(match: re.Match[str]) -> str:
     letters, marks = list[str](), 0
     for letter in match[0]:

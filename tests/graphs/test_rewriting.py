@@ -28,6 +28,12 @@ async def test_a_text_becomes_a_query_once(journal):
     assert (again.spent.cost_paid, again.spent.cost_uncached) == (0.0, 0.001)
 
 
+async def test_a_chinese_text_gets_the_chinese_prompt(journal):
+    model = Scripted(["段落"])
+    await QueryGenerator("hyde", {"model": model}, None, journal).query("高血压如何治疗？")
+    assert "像医学论文" in model.requests[0].messages[0].content
+
+
 async def test_lamer_and_agents_search(journal):
     shelf = Shelf()
     model = Scripted(["By passages.", "<search>x</search>", "<answer>Heparin</answer>"])

@@ -14,6 +14,7 @@ from ragrounds.base.contracts import Journal, Model, Searcher
 from ragrounds.base.records import Noted, Query, Question
 from ragrounds.base.specs import Spec, parse
 from ragrounds.base.spent import Spent, total_spent
+from ragrounds.base.text import language_of
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
@@ -48,7 +49,6 @@ class QueryGenerator:
         searcher: Searcher | None,
         journal: Journal,
         *,
-        language: str = "en",
         prompts: str | None = None,
         prices: Mapping[str, Price] = MappingProxyType({}),
     ) -> None:
@@ -59,7 +59,6 @@ class QueryGenerator:
             models: models by role; ``model`` is required.
             searcher: searched by LameR and by searching agents; the others need none.
             journal: records the calls.
-            language: language of the texts.
             prompts: folder of custom prompts.
             prices: custom prices of the models that the searcher uses.
 
@@ -70,7 +69,7 @@ class QueryGenerator:
         self.agent: Agent = open_agent(Spec("query_generation", {"query_generation": str(spec)}))
         self._graph: Any = catalogue.build("query_generation").compile()
         self._models, self._searcher, self._journal = models, searcher, journal
-        self._language, self._prompts, self._prices = language, PromptFolder(prompts), prices
+        self._prompts, self._prices = PromptFolder(prompts), prices
 
     async def query(self, text: str) -> GeneratedQuery:
         """Generate the query for a text. It is the text itself if a call failed or the provider refused.
@@ -79,7 +78,7 @@ class QueryGenerator:
             StopRun: the model cannot be asked at all (wrong key, unknown model, server gone).
         """
         session = AttemptContext(
-            item=Question(id="query", benchmark="retrieval", text=text, kind="long", language=self._language),
+            item=Question(id="query", benchmark="retrieval", text=text, kind="long", language=language_of(text)),
             epoch=0,
             parameters=self.agent.parameters,
             models=self._models,

@@ -24,6 +24,7 @@ from msgspec import Struct
 from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.specs import parse
+from ragrounds.base.text import language_of
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.evals.store.journal import StoreJournal
@@ -246,8 +247,7 @@ async def grade_texts(
     names = tuple(f"passage_{number}" for number in range(1, len(texts) + 1))
     contract = VerdictForm(names, GRADES)
     passages = "\n\n".join(f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(names, texts, strict=True))
-    language = "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in query) else "en"
-    messages = prompts.render(PROMPT, language, query=fenced(query), passages=passages, form=contract.example)
+    messages = prompts.render(PROMPT, language_of(query), query=fenced(query), passages=passages, form=contract.example)
     judgement = await ask(model, journal, messages, contract, node="hard negatives")
     if len(judgement.values) < len(names):
         # A grade is missing: the others may be those of neighbouring candidates.
