@@ -104,6 +104,19 @@ def test_a_tool_is_used_once_and_replayed_with_the_server_gone(sessions: bool, a
     assert made.context.missed == replayed.context.missed == 0
 
 
+def test_a_use_that_failed_is_a_call_of_a_tool(attempt: Any) -> None:
+    notes = Notes(False)
+
+    def answer(asked: Asked, before: int) -> Told:
+        return Told(b"", 500) if asked.body["method"] == "tools/call" else notes(asked, before)
+
+    with answering(answer) as server:
+        made = attempt(client(server, False, 0))
+    assert [(call.kind, call.role, [fault.status for fault in call.faults]) for call in made.calls] == [
+        ("tool", "tool", [500])
+    ]
+
+
 def test_a_greeting_that_comes_late_is_not_sent_in_a_replay(home: Path) -> None:
     said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize"}).encode()
     request = WireRequest("POST", "http://127.0.0.1:1/mcp", {"accept": ACCEPT["Accept"]}, said)

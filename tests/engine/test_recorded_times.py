@@ -79,11 +79,11 @@ async def test_calls_that_overlapped_when_they_were_recorded_count_once(store: S
 
 async def test_an_equal_call_of_the_same_attempt_counts_once(store: Store) -> None:
     log = AttemptLog()
-    start = log.begin_call("m")
+    start = log.begin_call("m", "answering")
     await asyncio.sleep(0.05)
     log.end_call(start, key="a", price=0.0)
     (first,) = [event.call for event in log.events if isinstance(event, Called)]
-    log.end_call(log.begin_call("m"), key="a", price=0.0, cached=True, times=(first.at, first.seconds))
+    log.end_call(log.begin_call("m", "answering"), key="a", price=0.0, cached=True, times=(first.at, first.seconds))
     assert abs(log.shift) < 0.002
 
 

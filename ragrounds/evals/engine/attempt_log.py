@@ -60,7 +60,8 @@ class StartedCall(NamedTuple):
     """Seconds of the monotonic clock."""
     number: int = 0
     """Number of the call among the calls of the attempt."""
-    kind: str = "model"
+    kind: Literal["model", "search", "tool"] = "model"
+    role: str = "answering"
     actor: str = ""
     """Canonical text of the model or searcher that is called."""
     subject: str = ""
@@ -235,13 +236,21 @@ class AttemptLog:
         with self.lock:
             self.in_flight += change
 
-    def begin_call(self, actor: str = "", subject: str = "", kind: str = "model") -> StartedCall:
+    def begin_call(
+        self,
+        actor: str,
+        subject: str,
+        kind: Literal["model", "search", "tool"] = "model",
+        role: str = "answering",
+    ) -> StartedCall:
         """Record the start of a call, with its step, its request and the model or searcher that is called."""
         step, node = self._step()
         with self.lock:
             self._n_started += 1
             started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
-            started = StartedCall(step, node, started_at, start, self._n_started, kind, actor, subject, self.shift)
+            started = StartedCall(
+                step, node, started_at, start, self._n_started, kind, role, actor, subject, self.shift
+            )
             self.doing[started.number] = started
         return started
 
@@ -249,8 +258,6 @@ class AttemptLog:
         self,
         started: StartedCall,
         *,
-        role: str = "answering",
-        kind: Literal["model", "search", "tool"] = "model",
         key: str = "",
         model: str = "",
         cached: bool = False,
@@ -272,8 +279,8 @@ class AttemptLog:
         made_at, seconds = times or (self._began_at + started.start - self._started, waited)
         call = Call(
             key=key,
-            kind=kind,
-            role=role,
+            kind=started.kind,
+            role=started.role,
             node=started.node,
             actor=started.actor,
             model=model[:_NAME],
@@ -292,7 +299,7 @@ class AttemptLog:
             self._made_in.add(made_at, made_at + seconds)
             # Both are lengths: the two kinds of intervals are on different clocks.
             self.shift = self._made_in.seconds - self._waited_for.seconds
-            self.calls[kind] += 1
+            self.calls[started.kind] += 1
             self.events.append(Called(step=started.step, call=call))
             n_unanswered = call.spent.unanswered
             is_unpriced = price is None and not cached and call.is_counted
@@ -300,7 +307,7 @@ class AttemptLog:
             self.unanswered += n_unanswered
             self._bill([cost_of_request] * n_unanswered, recorded=False)
             if call.is_counted:
-                tokens = Usage() if kind == "search" or role in TOKENS_APART else usage
+                tokens = Usage() if started.kind == "search" or started.role in TOKENS_APART else usage
                 self.add_cost(tokens, price, cached, cost_of_request, bool(key) and not error)
 
     def add_cost(

@@ -258,8 +258,8 @@ class AttemptContext(AttemptLog):
         Raises:
             CallFailed: no answer after all tries; it is already in the log.
         """
-        started = self.begin_call(entry.actor, description, entry.kind)
-        ended = partial(self.end_call, started, role=role, kind=entry.kind, key=entry.key, request_price=request_price)
+        started = self.begin_call(entry.actor, description, entry.kind, role)
+        ended = partial(self.end_call, started, key=entry.key, request_price=request_price)
         self.flies(1)
         if self.recorded_randomness is not None:
             self.recorded_randomness.flush(

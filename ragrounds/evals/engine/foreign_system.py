@@ -208,15 +208,13 @@ class AttemptObservation:
         )
         request = SearchRequest(corpus=corpus, query=query, k=len(ranked))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, ranked))).hexdigest()
-        started = self._context.begin_call(tool, query, "search")
+        started = self._context.begin_call(tool, query, "search", "searching")
         started_at, start = started.started_at - seconds, time.perf_counter() - seconds
         started = started._replace(started_at=started_at, start=start, node=node or started.node)
         entry = Entry(key=key, kind="search", actor=tool, request=request)
         self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(ranked))
         self._context.end_call(
             started,
-            role="searching",
-            kind="search",
             key=key,
             price=0.0,
             passages=tuple(passage.id for passage in returned),

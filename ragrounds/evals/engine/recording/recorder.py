@@ -290,7 +290,6 @@ class AttemptRecorder:
             self._context.last_failure = started.faults[-1].message
             self._context.end_call(
                 started.started_call,
-                role=started.call.form.role,
                 faults=started.faults,
                 error=started.faults[-1].message,
                 request_price=partial(self._request_price, started),
@@ -399,15 +398,18 @@ class AttemptRecorder:
             self._context.check_caps()
         except AttemptEnded as capped:
             self.end(capped)
-        # A call that failed keeps its start and its position in the trace: its tries are one call with faults.
-        earlier_try = self._tried.get(first)
-        started_call = earlier_try.started_call if earlier_try else self._context.begin_call(call.actor, call.form.role)
+        role = call.form.role
         entry = Entry(
             key=key,
-            kind="tool" if call.form.role == "tool" else "model",
+            kind="tool" if role == "tool" else "model",
             actor=call.actor,
             request=replace(clean_request, occurrence=occurrence) if occurrence else clean_request,
             payer=self._context.payer,
+        )
+        # A call that failed keeps its start and its position in the trace: its tries are one call with faults.
+        earlier_try = self._tried.get(first)
+        started_call = (
+            earlier_try.started_call if earlier_try else self._context.begin_call(call.actor, role, entry.kind, role)
         )
         self._context.flies(1)
         if token := model_call():
@@ -464,8 +466,6 @@ class AttemptRecorder:
         self.calls += 1
         self._context.end_call(
             started.started_call,
-            role=call.form.role,
-            kind=started.entry.kind,
             key=started.entry.key,
             model=reply.model,
             cached=cached,
