@@ -360,12 +360,23 @@ class Step(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def _counted(label: str) -> Meta:
-    """Mark a field of an attempt as a count (`COUNTED`). Counts are stored, shown and filtered individually."""
-    return Meta(extra={"counted": label})
+class AttemptCounts(Struct, frozen=True, kw_only=True):
+    """Counts of an attempt, or their sums over attempts. They are stored, shown and filtered individually."""
+
+    model_calls: Annotated[int, Meta(description="Calls of models, those that failed among them")] = 0
+    searches: Annotated[int, Meta(description="Searches, those that failed among them")] = 0
+    tool_calls: Annotated[int, Meta(description="Uses of tools that do not search")] = 0
+    """Number of tool uses that are not searches.
+
+    Model calls, searches and tool calls have different prices, so they are never summed.
+    """
+    unrecorded: Annotated[int, Meta(description="Calls of a foreign system that were seen and are in no journal")] = 0
+    """Number of calls of a foreign system that were seen but not recorded. A replay cannot answer them."""
+    unanswered: Annotated[int, Meta(description="Requests to models that got no answer that could be read")] = 0
+    """Number of unanswered requests to models. A provider may bill them, so costs are lower bounds."""
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+class Attempt(AttemptCounts, frozen=True, kw_only=True):
     """One question × one agent × one epoch."""
 
     run: str
@@ -391,17 +402,6 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     If empty, the letter is read from the text.
     """
-    model_calls: Annotated[int, _counted("Calls of models, those that failed among them")] = 0
-    searches: Annotated[int, _counted("Searches, those that failed among them")] = 0
-    tool_calls: Annotated[int, _counted("Uses of tools that do not search")] = 0
-    """Number of tool uses that are not searches.
-
-    Model calls, searches and tool calls have different prices, so they are never summed.
-    """
-    unrecorded: Annotated[int, _counted("Calls of a foreign system that were seen and are in no journal")] = 0
-    """Number of calls of a foreign system that were seen but not recorded. A replay cannot answer them."""
-    unanswered: Annotated[int, _counted("Requests to models that got no answer that could be read")] = 0
-    """Number of unanswered requests to models. A provider may bill them, so the attempt costs at least its sum."""
 
     @property
     def replayable(self) -> bool:
@@ -426,12 +426,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
         return structs.replace(self, usage=spent.usage, cost_paid=spent.cost_paid, cost_uncached=spent.cost_uncached)
 
 
-COUNTED: dict[str, str] = {
-    attempt_field.name: meta.extra["counted"]
-    for attempt_field in structs.fields(Attempt)
-    for meta in get_args(attempt_field.type)[1:]
-    if isinstance(meta, Meta) and meta.extra
-}
+COUNTED: dict[str, str] = {count.name: get_args(count.type)[1].description for count in structs.fields(AttemptCounts)}
 """Counts of an attempt that are plain columns: name → label.
 
 The store's table and codec, the frame, the filter and the exports have a column for each.

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, Question, Run, Usage, outcome
+from ragrounds.base.records import COUNTED, OPEN, OUTCOMES, Attempt, AttemptCounts, Question, Run, Usage, outcome
 from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basis
 from ragrounds.evals.compare.figures import (
@@ -68,7 +68,7 @@ _UNJUDGED = LedgerLine()
 _ALIAS = re.compile(r"[\[,]alias=stand-in[,\]]")
 
 
-class AttemptSums(Struct, frozen=True, kw_only=True):
+class AttemptSums(AttemptCounts, frozen=True, kw_only=True):
     """Sums over attempts of a run, in comparisons and in lists of runs. A sum with an unknown part is ``None``."""
 
     statuses: Mapping[str, int]
@@ -81,15 +81,6 @@ class AttemptSums(Struct, frozen=True, kw_only=True):
     """Dollars that the run would have cost with an empty journal."""
     seconds: float | None = None
     """Mean seconds of an attempt (:attr:`ragrounds.base.records.Attempt.seconds`)."""
-    model_calls: int = 0
-    searches: int = 0
-    """Number of searches; not included in any other field."""
-    tool_calls: int = 0
-    """Uses of tools that do not search; not included in any other field."""
-    unrecorded: int = 0
-    """Calls of a foreign system that were seen but are in no journal. A replay cannot answer them."""
-    unanswered: int = 0
-    """Requests to models without a readable answer. A provider may bill them, so costs are lower bounds."""
 
     @property
     def made(self) -> int:
@@ -109,7 +100,7 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
     retriever: str = ""
     questions: int
     epochs: int
-    answered_by: dict[str, dict[str, int]] = {}
+    answered_by: dict[str, dict[str, int]] = field(default_factory=dict)
     """Requested model → name given in replies → number of calls."""
     name: str = ""
     """Name of the run in tables; if empty, the agent's text is shown."""
