@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DatabaseError
 
+from ragrounds.api.concurrency_check import ConcurrencyCheck, check_concurrency
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
@@ -104,6 +105,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     """Additions of installed packages, by kind and name."""
     model: ServerCapabilities | None = None
     """Abilities of the model's server; ``None`` if no model was given."""
+    concurrency: ConcurrencyCheck | None = None
+    """Answers with different numbers of attempts in flight; ``None`` if they were not requested."""
     contents: StoreCheck | None = None
     """Check of the store; ``None`` if the store was not checked."""
     saved: SavedStore | None = None
@@ -132,6 +135,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         """Yield the verdict, the abilities of the model's server, and all other results, in words."""
         yield self.verdict
         yield from _server_lines(self.model)  # the requested part comes first
+        if self.concurrency is not None:
+            yield from self.concurrency.lines()
         for name in ("ragrounds", "python", "home", "settings", "store"):
             yield f"{name:10} {getattr(self, name)}"
         installed = ", ".join(name for name, there in self.extras.items() if there) or "none"
@@ -188,6 +193,7 @@ def doctor(
     base_url: str | None = None,
     alias: str | None = None,
     *,
+    concurrency: int | None = None,
     store: bool = False,
     save: str | Path | None = None,
     progress: Progress | bool | None = None,
@@ -209,6 +215,8 @@ def doctor(
         model: ``provider:model``.
         base_url, alias: address of the model's OpenAI-compatible server, and a name for several; by default the
             settings'.
+        concurrency: also ask 20 questions of the sample with 1, a quarter of this number, and this number of attempts
+            in flight, and count the answers that differ.
         store: check the whole store, which takes some ten seconds for 100,000 short attempts.
         save: a new folder: everything that can be read of the store's file, even if it is damaged, is saved into a
             store there, and the new store is checked.
@@ -216,10 +224,13 @@ def doctor(
         home, settings: the folder of runs and journal, and all settings; by default the user's.
 
     Raises:
-        UserError: the model's text is wrong, or the store cannot be opened.
+        UserError: the model's text is wrong, `concurrency` is below 2 or given without a model, or the store cannot be
+            opened.
         StopRun: the server cannot be reached, refuses the key or does not know the model.
     """
     used_settings = chosen_settings(settings, home)
+    if concurrency is not None and (model is None or concurrency < 2):
+        raise UserError(f"--concurrency {concurrency}: expected 2 or more, and a model, --model openai:NAME.")
     if store and used_settings.store is None and not used_settings.home.is_dir():
         raise UserError(f"There is no store to check: the folder {str(used_settings.home)!r} does not exist.")
     saved = None
@@ -238,10 +249,11 @@ def doctor(
             runs = number_of(opened.count_runs(), "run")
         except DatabaseError:
             runs = "whose runs cannot be read"
-    probed = None
+    probed = at_once = None
     if model is not None:
         text = with_defaults(model, {**server_defaults(base_url, alias, used_settings), "timeout": 60.0})
         probed = finish(probe(text))
+        at_once = check_concurrency(model, base_url, alias, concurrency, used_settings) if concurrency else None
     return Diagnosis(
         ragrounds=__version__,
         python=platform.python_version(),
@@ -251,6 +263,7 @@ def doctor(
         extras=_installed_extras(),
         additions=tuple(additions()),
         model=probed,
+        concurrency=at_once,
         contents=contents,
         saved=saved,
     )

@@ -19,6 +19,9 @@ def doctor_command(
     model: str | None = typer.Option(None, help="Also ask this model's server what it can do: openai:NAME."),
     base_url: str | None = typer.Option(None, help="An OpenAI-compatible server."),
     alias: options.Alias = None,
+    concurrency: int | None = typer.Option(
+        None, help="Also ask 20 questions with 1, a quarter of this number, and this number of attempts in flight."
+    ),
     store: bool = typer.Option(
         False,
         "--store",
@@ -33,8 +36,10 @@ def doctor_command(
     """Say where things are kept, which extras are here, what installed packages add and what of it is broken; of a
     model, how it continues a text and takes tools; of the store, whether it is whole.
 
-    With --model the server is asked a few questions of some twenty tokens each. With --store every row of the store is
-    read and nothing is changed; damage is named, and the exit code is 1. With --save the store is only read, too.
+    With --model the server is asked a few questions of some twenty tokens each; with --concurrency also questions of
+    the sample, to see whether answers depend on how many calls the server processes at once. With --store every row of
+    the store is read and nothing is changed; damage is named, and the exit code is 1. With --save the store is only
+    read, too.
 
     Examples:
 
@@ -44,7 +49,7 @@ def doctor_command(
 
       ragrounds doctor --store --save FOLDER
     """
-    diagnosis = doctor(model, base_url, alias, store=store, save=save)
+    diagnosis = doctor(model, base_url, alias, concurrency=concurrency, store=store, save=save)
     if as_json:
         print_json(diagnosis)
     else:

@@ -74,6 +74,25 @@ def test_of_several_calls_only_the_last_is_made_again(tmp_path):
     assert noise.is_lower_bound
 
 
+def test_runs_with_different_numbers_of_attempts_in_flight_are_named(tmp_path):
+    def two_runs(*concurrency):
+        runs = [
+            rr.run("sample", agent, model="openai:m", base_url=server.url, limit=2, concurrency=number, home=tmp_path,
+                   progress=False).runs[0].id
+            for agent, number in zip(("direct", "direct_cot"), concurrency, strict=True)
+        ]  # fmt: skip
+        notes = rr.compare(runs, home=tmp_path).comparison.notes
+        return runs, [note for note in notes if "in flight" in note]
+
+    with scripted(lambda prompt, before: answer("A")) as server:
+        (first, second), [note] = two_runs(3, None)
+        assert note.startswith(f"Attempts in flight differ: 3 for {first}; 16 for {second}. Answers may depend on")
+        assert "`ragrounds doctor --model MODEL --concurrency N`" in note
+        for id in (first, second):
+            remove_run(id, Settings(home=tmp_path))
+        assert two_runs(16, None)[1] == []
+
+
 class Model:
     """Model of a price in dollars; ``None`` if it is not known."""
 

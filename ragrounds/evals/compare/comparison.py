@@ -35,7 +35,7 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
-from ragrounds.evals.compare.server_noise import ServerNoise, server_noise
+from ragrounds.evals.compare.server_noise import ServerNoise, concurrency_note, server_noise
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.compare.strategy_steps import StrategyStep, strategy_steps
 from ragrounds.evals.judges.gate import withheld_notes
@@ -291,6 +291,7 @@ def compare(
     notes += withheld_notes(runs, basis.scores)
     notes += reading_notes(runs, basis.scores, [headline.scorer for headline in basis.headlines])
     notes += [remark for run in runs if (remark := live_words(store, run))]
+    notes += filter(None, [concurrency_note(runs)])
     # The tables add their notes to `notes`.
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store)).all()
     headline = basis.headlines[0].scorer if basis.headlines else ""

@@ -13,9 +13,11 @@ from statistics import fmean
 from msgspec import Struct
 
 from ragrounds.base.records import Attempt, Question, Run, Score
+from ragrounds.base.specs import parse
 from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
+from ragrounds.models.options import server_of, starts_server
 
 
 class ServerNoise(Struct, frozen=True, kw_only=True):
@@ -50,6 +52,26 @@ def server_noise(
             pairs[str(run.identity.get("models"))].append((run, repetition))
     measured = (_measure(store, same_models, questions, scorer, seed) for same_models in pairs.values())
     return tuple(noise for noise in measured if noise is not None)
+
+
+def concurrency_note(runs: Sequence[Run]) -> str:
+    """Return which runs on the same server were started with different numbers of attempts in flight; empty if none.
+
+    A server may answer otherwise in larger batches, and no interval over questions contains such a shift.
+    """
+    by_model: dict[str, dict[str, list[str]]] = {}
+    for run in runs:
+        options = dict(zip(run.asked.options[::2], run.asked.options[1::2], strict=False)) if run.asked else {}
+        if "--concurrency" in options:
+            for model in {server_of(str(text)) for text in run.identity.get("models", {}).values()}:
+                if "server" in parse(model).parameters or starts_server(model):
+                    by_model.setdefault(model, {}).setdefault(options["--concurrency"], []).append(run.id)
+    differing = next((by_number for by_number in by_model.values() if len(by_number) > 1), {})
+    started = "; ".join(f"{number} for {', '.join(ids)}" for number, ids in differing.items())
+    return started and (
+        f"Attempts in flight differ: {started}. Answers may depend on how many calls a server processes at once: "
+        "`ragrounds doctor --model MODEL --concurrency N` counts those that do."
+    )
 
 
 def _measure(
