@@ -123,6 +123,7 @@ ATTEMPTS = Frame(
         *(_whole(name, f"{about}; null: not run.") for name, about in COUNTED.items()),
         _text_column("marks", "Readers' marks, with spaces between them; null: none."),
         _text_column("notes", "Readers' notes, a line each: `author: text`; null: none."),
+        _real_column("waited", "Of its seconds, those in which servers did not work on its calls; null: not reported."),
     ),
 )
 CALLS = Frame(
@@ -144,6 +145,7 @@ CALLS = Frame(
         _optional_text_column("error", "Why it gave no reply at all; null: it gave one."),
         _optional_text_column("key", "Its key in the journal."),
         _optional_text_column("answered_by", "The model that the reply names; null: it names none.", value="model"),
+        _real_column("worked", "Of its seconds, those in which the server worked; null: it does not report them."),
     ),
 )
 SCORES = Frame(

@@ -162,6 +162,9 @@ class Reply(Struct, frozen=True, kw_only=True):
     While n calls are in flight, each is charged 1/n. All charges therefore add up to the time during which the server
     was busy.
     """
+    worked: float | None = None
+    """Seconds in which the server worked on the call, without waiting for a place (llama.cpp's `timings`); ``None`` if
+    it does not report them."""
     notes: tuple[str, ...] = ()
     """Oddities of the reply, such as an impossible token count. Each becomes a note of the attempt."""
     cache_writes: int = 0
@@ -264,6 +267,8 @@ class Call(Struct, frozen=True, kw_only=True):
     seconds: float
     cached: bool = False
     """True if the journal answered the call. Nothing was paid, but the uncached cost still counts."""
+    worked: float | None = None
+    """Part of `seconds` in which the server worked on the call, as it reports; ``None`` if it does not."""
     usage: Usage | None = None
     cost_uncached: float | None = None
     """US dollars that this call costs if the journal caches nothing. ``None`` if no price is known."""
@@ -395,6 +400,10 @@ class Attempt(AttemptCounts, frozen=True, kw_only=True):
     cost_uncached: float | None = None
     seconds: float = 0.0
     """Duration. Calls that the journal answered count with the seconds that they took when they were made."""
+    waited: float | None = None
+    """Seconds, summed over model calls, in which their servers did not work on them: time in queues, retries and the
+    network. ``None`` if a server does not report the time that it worked.
+    """
     at: float = 0.0
     events: tuple[Event, ...] = ()
     choice: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
@@ -142,6 +143,8 @@ class Completion(Struct):
     usage: object = None
     model: object = None
     error: object = None
+    timings: object = None
+    """llama.cpp's milliseconds of work on the prompt and on the reply."""
 
 
 _decoder = msgspec.json.Decoder(Completion)
@@ -159,7 +162,14 @@ def decoded(body: bytes | str) -> Completion:
         plain = read_json(body)
         if not isinstance(plain, dict):
             raise ValueError(str(error)) from None
-        return Completion(*(plain.get(name) for name in ("choices", "usage", "model", "error")))
+        return Completion(*(plain.get(name) for name in Completion.__struct_fields__))
+
+
+def _worked_seconds(timings: object) -> float | None:
+    """Return the seconds that a server worked on a call; ``None`` if it does not report them."""
+    parts = [timings.get(name) for name in ("prompt_ms", "predicted_ms")] if isinstance(timings, dict) else [None]
+    seconds = [part / 1000 for part in parts if isinstance(part, int | float) and 0 <= part < math.inf]
+    return round(math.fsum(seconds), 4) if len(seconds) == len(parts) else None
 
 
 _TOKEN = 32
@@ -181,6 +191,7 @@ class CompletionStream:
         self._size = 0
         self._model: object = None
         self._usage: object = None
+        self._timings: object = None
         self._finish = self._stop = ""
         self._choices = self._messages = 0
         self._has_text = False
@@ -240,7 +251,7 @@ class CompletionStream:
 
     def complete_reply(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
         """Return the reply of a completion that came in one body, of its first choice; ``None``: it has no choice."""
-        self._model, self._usage = completion.model, completion.usage
+        self._model, self._usage, self._timings = completion.model, completion.usage, completion.timings
         fields = choice or {}
         message = fields.get("message")
         if not isinstance(message, dict):
@@ -256,7 +267,14 @@ class CompletionStream:
     ) -> Reply:
         usage, doubt = read_usage(self._usage)
         writes = cache_writes(self._usage, usage)
-        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200), cache_writes=writes)
+        reply = Reply(
+            text="",
+            finish="none",
+            usage=usage,
+            model=words(self._model, 200),
+            cache_writes=writes,
+            worked=_worked_seconds(self._timings),
+        )
         reply = noted(reply, [note or doubt])
         if not self._choices:
             return reply
@@ -309,6 +327,7 @@ class CompletionStream:
         except ValueError as error:
             raise _bad_chunk(error, event) from error
         self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
+        self._timings = chunk.timings or self._timings
         if chunk.error is not None:
             fault = Transient("server", redacted(str(chunk.error))[:300], 200)
             count_tokens(fault, self._usage)

@@ -81,6 +81,8 @@ class AttemptSums(AttemptCounts, frozen=True, kw_only=True):
     """Dollars that the run would have cost with an empty journal."""
     seconds: float | None = None
     """Mean seconds of an attempt (:attr:`ragrounds.base.records.Attempt.seconds`)."""
+    waited: float | None = None
+    """Mean seconds that an attempt waited for servers (:attr:`ragrounds.base.records.Attempt.waited`)."""
 
     @property
     def made(self) -> int:
@@ -337,6 +339,7 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
+    waited = known_sum(map(attrgetter("waited"), attempts))
     spent = total_spent(map(attrgetter("spent"), attempts))
     spent = spent if statuses["completed"] else spent.without_answer
     return {
@@ -345,6 +348,7 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
         "cost_paid": spent.cost_paid,
         "cost_uncached": spent.cost_uncached,
         "seconds": spent.seconds / len(attempts) if attempts and run.timed else None,
+        "waited": waited / len(attempts) if attempts and waited is not None else None,
         **{name: sum(map(attrgetter(name), attempts)) for name in COUNTED},
     }
 

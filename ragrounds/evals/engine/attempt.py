@@ -368,6 +368,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
         cost_paid=context.spent.cost_paid,
         cost_uncached=context.spent.cost_uncached,
         seconds=round(time.perf_counter() - start + context.shift, 4),
+        waited=context.waited if context.calls["model"] else None,
         at=started_at,
         events=tuple(context.events),
     )

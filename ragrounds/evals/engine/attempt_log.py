@@ -120,6 +120,8 @@ class AttemptLog:
     """
     unanswered: int = 0
     """Number of requests to models that were sent and got no readable answer."""
+    waited: float | None = 0.0
+    """Seconds in which servers did not work on their calls; ``None`` if one does not report when it worked."""
     billable: float | None = 0.0
     """Dollars that a budget counts: those paid, and the price of the request for calls whose own price is not known."""
     unrecorded_cost: float | None = 0.0
@@ -262,6 +264,7 @@ class AttemptLog:
         model: str = "",
         cached: bool = False,
         usage: Usage | None = None,
+        worked: float | None = None,
         price: float | None = None,
         passages: tuple[str, ...] = (),
         faults: tuple[Fault, ...] = (),
@@ -287,6 +290,7 @@ class AttemptLog:
             at=round(started.started_at + started.shift, 3),
             seconds=round(seconds, 4),
             cached=cached,
+            worked=worked,
             usage=usage,
             cost_uncached=price,
             passages=passages,
@@ -300,6 +304,8 @@ class AttemptLog:
             # Both are lengths: the two kinds of intervals are on different clocks.
             self.shift = self._made_in.seconds - self._waited_for.seconds
             self.calls[started.kind] += 1
+            if started.kind == "model":
+                self.waited = known_sum([self.waited, None if worked is None else max(0.0, call.seconds - worked)])
             self.events.append(Called(step=started.step, call=call))
             n_unanswered = call.spent.unanswered
             is_unpriced = price is None and not cached and call.is_counted

@@ -233,7 +233,7 @@ class AttemptContext(AttemptLog):
         answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price, usage_price)
         reply = believed(answered, request)
         price = _price_of(model, reply, prices)
-        ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
+        ended(model=reply.model, usage=reply.usage, worked=reply.worked, price=price, faults=tuple(faults))
         for note in reply.notes:
             self.note("reply", note)
         if reply.finish == "content_filter":

@@ -139,6 +139,7 @@ attempts = _table(
     _real("cost_paid", null=True),
     _real("cost_uncached", null=True),
     _real("seconds"),
+    _real("waited", "of these, waiting for servers that report when they worked; null: not known", null=True),
     _real("at"),
     _bytes("body", "final text, events and choice"),
     _text("models", "JSON, [asked, named in the reply, calls] …; null: none", null=True),

@@ -50,6 +50,11 @@ TOTALS = (
         "seconds", text=duration, heading="time", csv="seconds a question", type="real", listed=9,
         words="Mean time of an attempt.", unit="seconds",
     ),
+    Column(
+        "waited", text=duration, where="waited", heading="waiting", csv="seconds of waiting a question", type="real",
+        words="Mean time of an attempt in which its model calls waited for servers that report when they worked.",
+        unit="seconds",
+    ),
 )  # fmt: skip
 """Columns in the order of tables of text. In frames a new column is added at the end."""
 LISTED = tuple(replace(column, spare=column.listed) for column in TOTALS if column.listed)

@@ -277,7 +277,9 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
 
 
 def _call_facts(call: Call) -> list[str]:
-    facts = [duration(measured(call.seconds, call.at)), *(["from the journal: nothing paid"] if call.cached else [])]
+    worked = "" if call.worked is None else f" (the server worked {duration(call.worked)})"
+    took = duration(measured(call.seconds, call.at)) + worked
+    facts = [took, *(["from the journal: nothing paid"] if call.cached else [])]
     if call.kind == "model":
         used = call.usage
         facts += [_usage_words(used), f"{dollars(call.cost_uncached)} at full price"]
