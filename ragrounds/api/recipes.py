@@ -9,7 +9,8 @@ from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import user_prices
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.engine.plan import Recipe, own_corpus
+from ragrounds.evals.benchmarks.benchmark import own_corpus
+from ragrounds.evals.engine.plan import Recipe
 from ragrounds.models.providers import BASELINE
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")

@@ -231,3 +231,9 @@ def test_a_run_without_a_judged_query_is_an_error(tmp_path, query, judged):
     (tmp_path / "x.qrels").write_text(f"{judged} 0 d 1\n")
     with pytest.raises(UserError, match=f"'{query}', and the first of the judgements '{judged}'"):
         _run("--qrels", tmp_path / "x.qrels", "--run", tmp_path / "x.run", "--measure", "nDCG@10")
+
+
+def test_the_sample_is_searched_in_its_own_documents(tmp_path):
+    own, named = (query_set("sample", corpus=corpus, home=tmp_path) for corpus in (None, "sample"))
+    assert (own.corpus, own.judgements) == ("sample", named.judgements)
+    assert len(own.judgements) == 107

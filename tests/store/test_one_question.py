@@ -32,3 +32,7 @@ def test_an_end_is_the_whole_of_what_follows_the_dataset(store: Store) -> None:
     for wrong in (asked[7].id.rpartition("/")[2].upper() + "x", "%", "_", asked[7].id[:-1]):
         with pytest.raises(UserError, match="has no question"):
             trace(store, run, wrong)
+    with pytest.raises(UserError) as unlike:
+        trace(store, run, "c01")
+    ids = [question.id for question in asked]
+    assert str(unlike.value) == f"The run {run.id} has no question 'c01'. It has {', '.join(ids[:10])} and 2 more."

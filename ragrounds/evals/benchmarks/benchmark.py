@@ -293,3 +293,8 @@ def cluster_of(question: Question) -> str:
 def lot(seed: int, *texts: str) -> bytes:
     """Return a sort key for a deterministic random sample, from a seed and a question's id or other texts."""
     return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()
+
+
+def own_corpus(benchmark: Benchmark) -> str | None:
+    """Return the name of the corpus that a benchmark brings with it: the sample has one, others have none."""
+    return "sample" if benchmark.name.partition("/")[0] == "sample" else None

@@ -375,11 +375,6 @@ def _all_agents(recipe: Recipe) -> list[Agent]:
     return [agent for text in recipe.agents for agent in open_agent(text).with_inner]
 
 
-def own_corpus(benchmark: Benchmark) -> str | None:
-    """Return the name of the corpus that a benchmark brings with it: the sample has one, others have none."""
-    return "sample" if benchmark.name.partition("/")[0] == "sample" else None
-
-
 def agent_identity(opened: OpenedAgent) -> dict[str, object]:
     """Return everything of an agent that a run's results depend on. It is the same on every machine that works on the
     run.

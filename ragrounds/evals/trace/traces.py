@@ -283,6 +283,10 @@ def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
     )
 
 
+_MAX_NAMED = 10
+"""Largest number of questions that a message names."""
+
+
 def _question(store: Store, run: Run, question_id: str) -> tuple[Question, Gold]:
     """Return the one question of a run with this id, or whose id ends with it, and its gold; no other is decoded."""
     candidates = store.questions_named(run, question_id)
@@ -293,7 +297,9 @@ def _question(store: Store, run: Run, question_id: str) -> tuple[Question, Gold]
         raise UserError(
             f"{question_id!r} names several questions: {', '.join(stored.question.id for stored in matches)}."
         )
-    near = nearest(question_id, [question.id for question in store.questions(run)[0]])
+    ids = [question.id for question in store.questions(run)[0]]
+    more = f" and {len(ids) - _MAX_NAMED:,} more" if len(ids) > _MAX_NAMED else ""
+    near = nearest(question_id, ids) or f" It has {', '.join(ids[:_MAX_NAMED])}{more}."
     raise UserError(f"The run {run.id} has no question {question_id!r}.{near}")
 
 
