@@ -171,6 +171,7 @@ _CAPABILITIES = {
     "tools": "takes tools, and shows them to the model",
     "chooses": "calls the tool that is required",
     "forms": "follows a JSON schema in replies",
+    "adds_system": "adds a system turn of its own to prompts without one",
     "logprobs": "gives log probabilities",
 }
 

@@ -80,6 +80,8 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     """True if the model calls the tool required by `tool_choice`."""
     forms: bool | None = None
     """True if the server makes replies follow a JSON schema (`response_format`)."""
+    adds_system: bool | None = None
+    """True if the chat template adds a system turn of its own to prompts without one."""
     logprobs: bool | None = None
     """True if the server returns log probabilities of a reply's tokens."""
     answered_by: str = ""
@@ -106,6 +108,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         tools = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,)))
         forced = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,), tool_choice=_TOOL.name))
         formed = await _reply(model, Request(messages=_ASKED, response_format=_FORM))
+        with_system = await _reply(model, Request(messages=(Message("system", ""), *_ASKED)))
         likely = await _reply(model, Request(messages=_ASKED, logprobs=0))
         way, reason = await _continuation(spec)
     finally:
@@ -118,18 +121,20 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         stops=_stopped(plain),
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
-        tools=tools is not None and _has_tools(plain, tools),
+        # A chat template that drops tools gives a prompt of as many tokens.
+        tools=tools is not None and _is_longer(tools, plain) is not False,
         chooses=forced is not None and [call.name for call in forced.calls[:1]] == [_TOOL.name],
         forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
+        adds_system=None if with_system is None else _is_longer(plain, with_system),
         logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
         server_facts=await ask_servers(options) if options.has_server or options.provider == LOCAL else {},
     )
 
 
-def _has_tools(plain: Reply, with_tools: Reply) -> bool:
-    """Return False if a chat template drops tools: the prompt has then as many tokens with them as without."""
-    return not plain.usage or not with_tools.usage or with_tools.usage.input > plain.usage.input
+def _is_longer(first: Reply, second: Reply) -> bool | None:
+    """Return True if the prompt of the first reply had more tokens; ``None`` if their numbers are not known."""
+    return first.usage.input > second.usage.input if first.usage and second.usage else None
 
 
 def _stopped(reply: Reply) -> bool | None:

@@ -11,7 +11,7 @@ from ragrounds.models.providers import _stopped, probe
 NUMBERS = "one two three four five six seven eight nine".split()
 
 
-def server(*, continues="yes", dropped=False, names=False, keeps=False, tools=True, arguments="taken"):
+def server(*, continues="yes", dropped=False, names=False, keeps=False, tools=True, arguments="taken", system="none"):
     async def complete(request):
         body = await request.json()
         if body.get("tools") and not tools:
@@ -41,7 +41,12 @@ def server(*, continues="yes", dropped=False, names=False, keeps=False, tools=Tr
                 choice["message"]["content"] = '{"numbers": "one two'
             if body.get("logprobs"):
                 choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5} for word in words]}
-        usage = {"prompt_tokens": 30 if not body.get("tools") or dropped else 70, "completion_tokens": 9}
+        has_system = body["messages"][0]["role"] == "system"
+        if has_system and system == "refused":
+            return web.json_response({"error": {"message": "roles must alternate"}}, status=400)
+        prompt_tokens = (30 if not body.get("tools") or dropped else 70) + (4 if has_system else 0)
+        prompt_tokens += 20 if system == "added" and not has_system else 0
+        usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}
         return web.json_response({"choices": [choice], "model": "m", "usage": usage})
 
     app = web.Application()
@@ -85,6 +90,11 @@ async def test_whether_what_calls_may_ask_is_taken(arguments):
     found = await probed(arguments=arguments)
     assert {found.chooses, found.forms, found.logprobs} == {arguments == "taken"}
     assert found.tools is True
+
+
+@pytest.mark.parametrize(("system", "adds"), [("none", False), ("added", True), ("refused", None)])
+async def test_a_system_turn_of_the_template_is_named(system, adds):
+    assert (await probed(system=system)).adds_system is adds
 
 
 async def test_a_server_that_is_not_there_is_told():

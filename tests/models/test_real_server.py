@@ -177,6 +177,7 @@ async def test_the_servers_abilities_are_found(recorder: Recorder) -> None:
     found = await probe(f'openai:smollm2[base_url="{recorder.url}",temperature=0]')
     assert (found.continues, found.tools, found.forms) == ("prefix", False, True)
     assert "repeats" in found.reason
+    assert found.adds_system is True, "the template has a system turn of its own"
 
 
 async def test_a_prompt_that_is_too_long_is_refused_with_both_figures(recorder: Recorder) -> None:
