@@ -1,10 +1,12 @@
 """How much a model server's answers vary between equal calls, and what that means for intervals.
 
-    python perf/server_noise.py URL MODEL ANSWERS [questions]
+    python perf/server_noise.py URL MODEL ANSWERS SERVER [questions]
+    python perf/server_noise.py
 
-It asks the sample's first multiple-choice questions with `direct`, three times each at 1, 4 and 16 in flight and at
-temperatures 0 and .7, each time in an empty home, then simulates intervals with and without a term for the noise, and
-writes perf/server_noise.md. Answers are appended to the file ANSWERS; the same command continues from there.
+The first asks the sample's first multiple-choice questions with `direct`, three times each at 1, 4 and 16 in flight and
+at temperatures 0 and .7, each time in an empty home, and writes the section SERVER of perf/server_noise.md. Answers are
+appended to the file ANSWERS; the same command continues from there. The second simulates intervals with and without a
+term for the noise.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import itertools
 import json
 import math
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 import ragrounds as rr
-from ragrounds.evals.benchmarks import load
+from ragrounds.api.concurrency_check import answer_sample
 from ragrounds.evals.stats.estimates import stratified_mean
 
 IN_FLIGHT = 1, 4, 16
@@ -33,6 +34,27 @@ RUNS = 3
 TOKENS = 32
 DRAWS = 2_000
 Z = 1.959964
+MEASURED_HEAD = """\
+| temperature | in flight | texts | scores | accuracies | largest | bound |
+|---|---|---|---|---|---|---|"""
+SHIFT_HEAD = """\
+| temperature | in flight | texts | scores |
+|---|---|---|---|"""
+SIMULATION = "Intervals over questions contain the noise"
+SIMULATED_HEAD = f"""\
+Simulated, {DRAWS:,} draws a line: n questions of a population in which half of the answers are right, one run of them,
+and a second run of the same questions. Percent of 95 % intervals over questions that hold the population's accuracy,
+as tables have them and widened by a term for the noise; percent of pairs of identical runs that differ by more than
+±1.96·√(2v/n); and percent of such pairs that the exact paired test calls significant at 5 %.
+
+| n | scores that change, % | interval holds | widened holds | identical runs outside | significant |
+|---|---|---|---|---|---|"""
+SIMULATED_TAIL = """\
+An interval over questions needs no term: one run's scores vary by question and by noise, and the interval is made of
+that variance. A term would count the noise twice. Where the questions are fixed (a run against its own repetition, a
+counterfactual), the noise is all there is, and two identical runs differ by up to ±1.96·√(2v/n). A shift with the
+concurrency is not independent noise: no interval contains it, so runs are compared at one concurrency.
+"""
 
 
 class Measured(NamedTuple):
@@ -50,21 +72,15 @@ def measure(url: str, model: str, file: Path, count: int) -> list[Measured]:
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     measured = [Measured(**json.loads(line)) for line in lines]
     made = {answers[:3] for answers in measured}
-    questions = [question.id for question in load("sample", Path(tempfile.gettempdir())).questions if question.options][
-        :count
-    ]
     for run, temperature, in_flight in itertools.product(range(RUNS), TEMPERATURES, IN_FLIGHT):
         if (temperature, in_flight, run) in made:
             continue
-        with tempfile.TemporaryDirectory() as home:
-            result = rr.run(
-                agents=["direct"], model=f"openai:{model}", base_url=url, temperature=temperature, questions=questions,
-                max_answer_tokens=TOKENS, concurrency=in_flight, confirmed=True, progress=False, home=home,
-            )  # fmt: skip
-            texts = result.to_pandas("attempts").set_index("question_id")["text"]
-            scores = result.to_pandas("scores").query("scorer == 'robust'").set_index("question_id")["value"]
+        sample = answer_sample(
+            f"openai:{model}", in_flight, rr.Settings(), base_url=url, temperature=temperature, count=count,
+            max_tokens=TOKENS,
+        )  # fmt: skip
         answers = Measured(
-            temperature, in_flight, run, [texts[id] for id in questions], [scores[id] for id in questions]
+            temperature, in_flight, run, list(sample.texts.values()), [sample.scores[id] for id in sample.texts]
         )
         measured.append(answers)
         with file.open("a", encoding="utf-8") as output:
@@ -133,51 +149,38 @@ def simulated_rows() -> Iterator[str]:
         yield f"| {n} | {100 * fmean(change):.0f} | {cells} |"
 
 
-def main() -> None:
-    """Measure, simulate and write the page."""
-    url, model, file = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    measured = measure(url, model, file, int(sys.argv[4]) if len(sys.argv) > 4 else 10)
-    n = len(measured[0].texts)
-    page = f"""# Noise of a model server
+def server_section(measured: list[Measured]) -> str:
+    """Return the tables of a server, and how they were measured."""
+    return f"""Measured on {time.strftime("%Y-%m-%d", time.gmtime())}: {len(measured[0].texts)} questions.
 
-Measured on {time.strftime("%Y-%m-%d", time.gmtime())} by `python perf/server_noise.py URL MODEL ANSWERS {n}` on
-llama.cpp's server (one thread, 16 slots) with SmolLM2-135M-Instruct Q4_1: `direct`, {n} multiple-choice questions,
-answers of at most {TOKENS} tokens, {RUNS} runs for each line. vLLM for CPUs was not measured here: its installation
-takes 3.4 GB. The model is near chance, so its accuracies say nothing about strategies.
-
-## Three equal runs
-Percent of texts and of scores that differ between two runs of the same settings, mean over the pairs; the accuracy of
-each run; the largest difference of two runs in points; and the bound within which 95 % of such differences lie,
-±1.96·√(2v/n), where 2v is the share of scores that change.
-
-| temperature | in flight | texts | scores | accuracies | largest | bound |
-|---|---|---|---|---|---|---|
+{MEASURED_HEAD}
 {chr(10).join(measured_rows(measured))}
 
-## Another concurrency
-Percent that differs between a run of one concurrency and a run of another.
+{SHIFT_HEAD}
+{chr(10).join(shift_rows(measured))}"""
 
-| temperature | in flight | texts | scores |
-|---|---|---|---|
-{chr(10).join(shift_rows(measured))}
 
-## Intervals over questions contain the noise
-Simulated, {DRAWS:,} draws a line: n questions of a population in which half of the answers are right, one run of them,
-and a second run of the same questions. Percent of 95 % intervals over questions that hold the population's accuracy,
-as tables have them and widened by a term for the noise; percent of pairs of identical runs that differ by more than
-±1.96·√(2v/n); and percent of such pairs that the exact paired test calls significant at 5 %.
+def with_section(page: str, heading: str, text: str) -> str:
+    """Return the page with this text under a heading; a new section is the last one before the simulation."""
+    before, found, rest = page.partition(f"## {heading}\n")
+    if not found:
+        before, _, rest = page.partition(f"## {SIMULATION}\n")
+        return f"{before}## {heading}\n{text}\n\n## {SIMULATION}\n{rest}"
+    _, next_heading, after = rest.partition("\n## ")
+    return f"{before}## {heading}\n{text}\n{next_heading}{after}"
 
-| n | scores that change, % | interval holds | widened holds | identical runs outside | significant |
-|---|---|---|---|---|---|
-{chr(10).join(simulated_rows())}
 
-An interval over questions needs no term: one run's scores vary by question and by noise, and the interval is made of
-that variance. A term would count the noise twice. Where the questions are fixed (a run against its own repetition, a
-counterfactual), the noise is all there is, and two identical runs differ by up to ±1.96·√(2v/n). A shift with the
-concurrency is not independent noise: no interval contains it, so runs are compared at one concurrency.
-"""
-    Path(__file__).with_suffix(".md").write_text(page, encoding="utf-8")
-    print(page)
+def main() -> None:
+    """Measure a server, or simulate, and write the section of the page."""
+    path = Path(__file__).with_suffix(".md")
+    page = path.read_text("utf-8")
+    if len(sys.argv) == 1:
+        page = with_section(page, SIMULATION, f"{SIMULATED_HEAD}\n{chr(10).join(simulated_rows())}\n\n{SIMULATED_TAIL}")
+    else:
+        url, model, file, heading = sys.argv[1:5]
+        measured = measure(url, model, Path(file), int(sys.argv[5]) if len(sys.argv) > 5 else 10)
+        page = with_section(page, heading, server_section(measured))
+    path.write_text(page, encoding="utf-8")
 
 
 main()
