@@ -392,6 +392,9 @@ class Context(Protocol):
         unknown.
         """
 
+    def follows_schemas(self, *, role: str = "answering") -> bool:
+        """Return True if the model's server is known to make replies follow a JSON schema (`response_format`)."""
+
     def count(self, text: str, *, role: str = "answering") -> int:
         """Count the tokens of a text, by the model's tokenizer if it is known."""
 

@@ -18,7 +18,7 @@ from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import question_with_options
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Samples, attempts, draw
-from ragrounds.graphs.shapes import read_object, vote
+from ragrounds.graphs.shapes import ask_object, read_object, vote
 from ragrounds.graphs.state import Graph, Runtime, State
 
 AGENTS = ("of",)
@@ -50,7 +50,8 @@ async def judge(state: Samples, runtime: Runtime[Context]) -> State:
             ending(context, without_thought(samples[index].text), room_for_each, role="judging") for index in order
         ]
         listed = "\n\n".join(f"### Answer {number}\n{text}" for number, text in enumerate(texts, 1))
-        reply = without_thought((await context.ask(prompt(listed), role="judging")).text)
+        best_field = {"type": "integer", "minimum": 1, "maximum": len(order)}
+        reply = await ask_object(context, prompt(listed), {"best": best_field}, role="judging")
         best = read_choice(reply, len(order))
         if best is None:
             context.note("unreadable_choice", "the judge names no answer; the first sample is taken")

@@ -24,7 +24,7 @@ from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import question_with_options
 from ragrounds.graphs.model_text import ending, without_thought
 from ragrounds.graphs.samples import Samples, SampleUpdate, epochs, most_frequent, sample
-from ragrounds.graphs.shapes import number, read_object
+from ragrounds.graphs.shapes import ask_object, number, read_object
 from ragrounds.graphs.state import END, START, Graph, Runtime, State, Ways, choice, graph_of, int_parameter
 
 AGENTS = ("first", "then")
@@ -103,14 +103,14 @@ async def _ask_confidence(context: Context, first: Attempted) -> float | None:
     visible_answer = ending(
         context, without_thought(first.text), context.room(prompt(""), role="judging"), role="judging"
     )
-    return read_confidence((await context.ask(prompt(visible_answer), role="judging")).text)
+    fields = {"confidence": {"type": "number", "minimum": 0, "maximum": 100}}
+    return read_confidence(await ask_object(context, prompt(visible_answer), fields, role="judging"))
 
 
 def read_confidence(text: str) -> float | None:
     """Return a confidence from 0 to 100 in a model's reply, as a share; ``None`` if it states none."""
-    reply = without_thought(text)
-    value: object = read_object(reply).get("confidence")
-    if value is None and (match := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3}(?:\.\d{1,9})?)\s*%?\W*", reply.strip())):
+    value: object = read_object(text).get("confidence")
+    if value is None and (match := re.fullmatch(r"[^\d-]{0,30}?(\d{1,3}(?:\.\d{1,9})?)\s*%?\W*", text.strip())):
         value = float(match[1])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None

@@ -13,13 +13,13 @@ from __future__ import annotations
 from ragrounds.base.contracts import Context
 from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.model_text import without_thought
 from ragrounds.graphs.shapes import loop, read_object
 from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.voices import numbered, say
 
 PROMPTS = (*ANSWERING, "critique/review", "critique/revise")
+_REVIEW = {"critique": {"type": "string"}, "accept": {"type": "boolean"}}
 
 
 class State(Shared, total=False):
@@ -52,7 +52,7 @@ async def write(state: State, runtime: Runtime[Context]) -> State:
 async def review(state: State, runtime: Runtime[Context]) -> State:
     """Ask the critic to judge the answer."""
     context = runtime.context
-    reply = without_thought(await say(context, "critique/review", "question", {"Answer": state["draft"]}))
+    reply = await say(context, "critique/review", "question", {"Answer": state["draft"]}, fields=_REVIEW)
     read = read_object(reply)
     if not isinstance(read.get("accept"), bool):
         context.note("unreadable_critique", "the critic's reply says neither yes nor no; the answer is kept")

@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Message
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
-from ragrounds.graphs.shapes import answered, read, read_object, vote
+from ragrounds.graphs.model_text import ending, folded, written_query
+from ragrounds.graphs.shapes import answered, ask_object, read, read_object, vote
 from ragrounds.graphs.state import Graph, Runtime, int_parameter
 from ragrounds.graphs.state import State as Shared
 
@@ -69,8 +69,9 @@ async def plan(state: State, runtime: Runtime[Context]) -> State:
         return context.prompts.render("plan_search/plan", stem.language, **values)
 
     findings = ending(context, _findings_text(state), context.room(prompt("-"), role="querying"), role="querying")
-    reply = await context.ask(prompt(findings), role="querying")
-    listed = read_object(without_thought(reply.text)).get("queries")
+    queries = {"type": "array", "items": {"type": "string"}, "maxItems": query_limit}
+    fields = {"analysis": {"type": "string"}, "queries": queries}
+    listed = read_object(await ask_object(context, prompt(findings), fields, role="querying")).get("queries")
     previous = {folded(finding["query"]) for finding in state.get("findings", [])}
     planned: list[str] = []
     for text in listed if isinstance(listed, list) else []:

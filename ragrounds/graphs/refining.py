@@ -31,8 +31,7 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Message, Passage
 from ragrounds.base.specs import Spec, Value, check_known, parse
 from ragrounds.graphs.documents import fitted, render_documents
-from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.shapes import read_object, sentences
+from ragrounds.graphs.shapes import ask_object, read_object, sentences
 from ragrounds.tools.index.analysers import analyser
 from ragrounds.tools.index.weights import load_weights
 
@@ -182,7 +181,9 @@ async def _with_notes(context: Context, query: str, passages: Sequence[Passage])
     fitting = fitted(context, passages, prompt, role="refining")
     if not fitting:
         return ()
-    reply = without_thought((await context.ask(prompt(render_documents(fitting)), role="refining")).text)
+    count = len(fitting)
+    fields = {"notes": {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}}
+    reply = await ask_object(context, prompt(render_documents(fitting)), fields, role="refining")
     notes = read_object(reply).get("notes")
     if not isinstance(notes, list):
         context.note("unreadable_notes", "no notes can be read; the passages stay as they are")

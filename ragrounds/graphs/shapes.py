@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ragrounds.base.contracts import Context
+from ragrounds.base.contracts import Context, json_schema
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Passage, Query
 from ragrounds.graphs.answer_prompts import answer_prompt, conclude_prompt
@@ -173,6 +173,25 @@ def number(context: Context, name: str, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UserError(f"{name} must be a number, not {str(value)!r}.")
     return float(value)
+
+
+async def ask_object(
+    context: Context, messages: Sequence[Message], fields: Mapping[str, object], *, role: str = "answering"
+) -> str:
+    """Return a reply that should be a JSON object, without thoughts.
+
+    A server that can is made to write one. Strategies that a published profile covers do not ask for it: their papers'
+    models wrote freely.
+
+    Args:
+        context: the attempt.
+        messages: the request.
+        fields: JSON schema of each key, in the order in which the model writes them.
+        role: role of the call.
+    """
+    schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    demanded = json_schema("reply", schema) if context.follows_schemas(role=role) else None
+    return without_thought((await context.ask(messages, role=role, response_format=demanded)).text)
 
 
 def read_object(text: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ragrounds.base.records import Message
 from ragrounds.base.text import wellformed
 from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, without_thought
-from ragrounds.graphs.shapes import read_object
+from ragrounds.graphs.shapes import ask_object, read_object
 
 
 async def say(
@@ -27,6 +27,7 @@ async def say(
     written: Mapping[str, str] = MappingProxyType({}),
     *,
     chat: list[Message] | None = None,
+    fields: Mapping[str, object] | None = None,
     **values: str,
 ) -> str:
     """Return the reply of a voice.
@@ -38,6 +39,7 @@ async def say(
         written: texts of others by heading.
         chat: the voice's earlier prompts and replies, which it sees again; this prompt and its reply are added.
             ``None``: a voice without memory.
+        fields: as :func:`ragrounds.graphs.shapes.ask_object`, for a reply that is a JSON object.
         values: values of the prompt.
     """
     instruction = context.prompts.text(brief, context.stem.language, **values) if brief else ""
@@ -64,7 +66,7 @@ async def say(
     room_for_each = None if room is None else room // max(1, len(written))
     sections = {heading: ending(context, without_thought(text), room_for_each) for heading, text in written.items()}
     messages = prompt(sections)
-    reply = (await context.ask(messages)).text
+    reply = await ask_object(context, messages, fields) if fields else (await context.ask(messages)).text
     if chat is not None:
         chat[:] = [*earlier, messages[-1], Message("assistant", without_thought(reply))]
     return reply

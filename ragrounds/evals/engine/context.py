@@ -524,6 +524,10 @@ class AttemptContext(AttemptLog):
         used = sum(model.count(message.content) + _TURN_TOKENS for message in messages)
         return max(0, model.window - used - ANSWER_TOKENS)
 
+    def follows_schemas(self, *, role: str = "answering") -> bool:
+        """Return True if the model's server is known to make replies follow a JSON schema (`response_format`)."""
+        return bool(getattr(self._model(role), "follows_schemas", False))
+
     def count(self, text: str, *, role: str = "answering") -> int:
         """Count the tokens of a text."""
         return self._model(role).count(text)

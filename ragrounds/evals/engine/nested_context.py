@@ -53,6 +53,10 @@ class NestedContext:
         """
         return self.attempt.room(messages, role=self._role(role))
 
+    def follows_schemas(self, *, role: str = "answering") -> bool:
+        """Return True if the model's server is known to make replies follow a JSON schema."""
+        return self.attempt.follows_schemas(role=self._role(role))
+
     def count(self, text: str, *, role: str = "answering") -> int:
         """Count the tokens of a text, by the model's tokenizer."""
         return self.attempt.count(text, role=self._role(role))
