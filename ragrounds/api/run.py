@@ -52,7 +52,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.run_names import keep_last_command, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
@@ -180,6 +180,9 @@ def hold_runs(
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(resources)
+        # The derived runs of a counterfactual are not meant by their agents' names.
+        if own_runs := [run for run in replay.all_runs if not run.is_derived]:
+            keep_last_command(store.engine, own_runs)
         names_by_run = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
         keep_planned_names(
             store, replay.planned_runs, [names_by_run.get(planned.run.id) for planned in replay.planned_runs]

@@ -218,12 +218,12 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
         rr.load("vanilla_rag[top_k=8]").to_pandas("passages")
 
     Args:
-        run: its id, the beginning of one, an agent's text (for the newest complete run of that agent), or a result of
-            one run.
+        run: its id, the beginning of one, an agent's text (for its newest complete run in the setting of the last
+            command), or a result of one run.
         home, settings: the folder of the store, and all settings; by default the user's.
 
     Raises:
-        UserError: no run matches, or several do.
+        UserError: no run matches, or several do that differ in questions, models or corpus.
     """
     used_settings, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:

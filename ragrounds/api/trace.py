@@ -25,6 +25,7 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
+from ragrounds.evals.store.run_names import last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace import attempt_filter
 from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
@@ -44,7 +45,8 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
     """Selection and order of attempts. Empty fields select all."""
 
     runs: Annotated[
-        Sequence[str], Arg("Ids, beginnings of ids, or agents' texts; none: those on the newest questions.", option="-")
+        Sequence[str],
+        Arg("Ids, beginnings of ids, or agents' texts; none: those on the questions of the last command.", option="-"),
     ] = ()
     where: Annotated[
         str,
@@ -208,7 +210,7 @@ def run_differences(
     """Return the questions on which two runs differ, with both answers, by the first scorer that an attempt has.
 
     Args:
-        runs: two runs; by default those on the newest questions, if there are two.
+        runs: two runs; by default those on the questions of the last command, if there are two.
         scorers: scorers by preference; by default the headline of the questions.
 
     Raises:
@@ -291,7 +293,11 @@ def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[
     stored_runs = store.runs()
     if not stored_runs:
         raise UserError(f"There are no runs yet in {store.location}. `ragrounds run` makes some.")
-    reference_run = stored_runs[-1] if attempt is None else _split_reference(store, attempt)[0]
+    if attempt is None:
+        last = last_command(store.engine)
+        reference_run = next((run for run in reversed(stored_runs) if run.id in last), stored_runs[-1])
+    else:
+        reference_run = _split_reference(store, attempt)[0]
     return [run for run in stored_runs if run.questions == reference_run.questions]
 
 

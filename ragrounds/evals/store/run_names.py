@@ -1,12 +1,12 @@
 """Names of runs: their ids, the beginnings of these, their agents' texts, and names that users give them.
 
-A name that matches several runs selects one of them, and a message says which. A user's name is stored in the table
-`meta` and is not part of a run: neither its fingerprint nor the journal depends on it.
+A name that matches several runs selects one of them in the setting of the last command, and a message says which. A
+user's name is stored in the table `meta` and is not part of a run: neither its fingerprint nor the journal depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from shlex import quote
 
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ from ragrounds.base.text import file_name
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
-from ragrounds.evals.store.schema import RUN_NAME, RUN_SCORER, meta
+from ragrounds.evals.store.schema import LAST_COMMAND, RUN_NAME, RUN_SCORER, meta
 
 _NAMED = 6
 """Number of runs that a message names."""
@@ -157,50 +157,119 @@ def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[st
     raise UserError(f"{where} {reference!r} matches none of the runs shown ({listed}).{near}")
 
 
-def best_fitting(fitting: Sequence[Sequence[Run]], attempts_made: Mapping[str, int]) -> list[Run]:
-    """Return the run that each of some names means, if they are given together.
+def keep_last_command(engine: sa.Engine, runs: Sequence[Run]) -> None:
+    """Store the runs of a command, new or resumed: an agent's name then means a run in their setting."""
+    with engine.begin() as connection:
+        connection.execute(upsert(engine, meta), summed_meta(LAST_COMMAND, "\n".join(run.id for run in runs)))
 
-    If all names have runs on one set of questions, these are meant. Of several sets it is the one on which most of the
-    names have a complete run, or else the newest. Of a name's runs it is the newest complete one, or else the newest
-    with an attempt, or else the newest.
 
-    Args:
-        fitting: for each name the runs that match it, oldest first.
-        attempts_made: run id → number of its attempts that have been made.
-    """
+def last_command(engine: sa.Engine) -> frozenset[str]:
+    """Return the ids of the runs of the last command that made or resumed runs; empty if none did."""
+    with engine.connect() as connection:
+        value = connection.execute(sa.select(meta.c.value).where(meta.c.key == LAST_COMMAND)).scalar()
+    return frozenset((meta_value(LAST_COMMAND, value) or "").split("\n") if value else ())
 
-    def best(candidates: Iterable[Run]) -> Run:
-        return max(
-            reversed(list(candidates)),
-            key=lambda run: (is_complete(run, attempts_made), attempts_made.get(run.id, 0) > 0),
-        )
 
-    shared = set.intersection(*({run.questions for run in candidates} for candidates in fitting)) if fitting else set()
-    picks = [
-        [best(run for run in candidates if run.questions == questions) for candidates in fitting]
-        for questions in sorted(shared)
-    ]
-    if not picks:
-        return [best(candidates) for candidates in fitting]
-    return max(
-        picks, key=lambda runs: (sum(is_complete(run, attempts_made) for run in runs), max(run.created for run in runs))
+def _models(run: Run) -> dict[str, str]:
+    models = run.identity.get("models")
+    return dict(models) if isinstance(models, Mapping) else {}
+
+
+_SETTING: Mapping[str, Callable[[Run], str]] = {
+    "questions": lambda run: run.questions,
+    "model": lambda run: ", ".join(without_addresses(model) for model in dict.fromkeys(_models(run).values())),
+    "corpus": lambda run: str(run.identity.get("corpus") or ""),
+}
+"""What an agent's runs may differ in although its name is the same."""
+
+
+def _differing(runs: Iterable[Run]) -> list[str]:
+    return [name for name, value in _SETTING.items() if len({value(run) for run in runs}) > 1]
+
+
+def _setting_words(run: Run, names: Iterable[str]) -> str:
+    words = [f"{name} {_SETTING[name](run) or '-'}" for name in names if name != "questions"]
+    return ", ".join([run.benchmark, *words])
+
+
+def _same_setting(run: Run, other: Run) -> bool:
+    """Return True if two runs have the same questions, and the same corpus and model of each role that both have."""
+    models, others = _models(run), _models(other)
+    corpora = {_SETTING["corpus"](run), _SETTING["corpus"](other)} - {""}
+    return (
+        run.questions == other.questions
+        and len(corpora) < 2
+        and all(models[role] == others[role] for role in models.keys() & others)
     )
 
 
+def choose_runs(
+    references: Sequence[str],
+    fitting: Sequence[Sequence[Run]],
+    last: Sequence[Run],
+    attempts_made: Mapping[str, int],
+    *,
+    newest: bool = False,
+) -> list[Run]:
+    """Return the run that each of some names means, if they are given together.
+
+    A run without attempts is meant only if no other is. Names that are given together mean runs on the same questions,
+    if there are such. Of a name's runs those count that have the questions, models and corpus of a run that another of
+    the names means alone, and else of a run of the last command. Of these it is the newest complete one, and else the
+    newest; a run of the last command is newer than all others.
+
+    Args:
+        references: the names.
+        fitting: for each name the runs that match it, oldest first.
+        last: the runs of the last command.
+        attempts_made: run id → number of its attempts that have been made.
+        newest: True if a complete run is not preferred.
+
+    Raises:
+        UserError: the runs that a name may mean differ in questions, models or corpus.
+    """
+    candidates = [[run for run in matches if attempts_made.get(run.id)] or list(matches) for matches in fitting]
+    contexts = [[matches[0] for matches in candidates if len(matches) == 1], last]
+    if shared := set.intersection(*({run.questions for run in matches} for matches in candidates)):
+        for context in contexts:
+            shared = shared & {run.questions for run in context} or shared
+        candidates = [[run for run in matches if run.questions in shared] for matches in candidates]
+    for context in contexts:
+        candidates = [
+            [run for run in matches if any(_same_setting(run, other) for other in context)] or matches
+            for matches in candidates
+        ]
+    last_ids = {run.id for run in last}
+    picks: list[Run] = []
+    for reference, matches in zip(references, candidates, strict=True):
+        pick = max(
+            reversed(matches), key=lambda run: (not newest and is_complete(run, attempts_made), run.id in last_ids)
+        )
+        if others := [run for run in matches if not _same_setting(run, pick)]:
+            names = _differing([pick, *others])
+            listed = [
+                f"{run.id} ({_setting_words(run, names)}, {run.count:,} questions)" for run in (pick, *others[::-1])
+            ]
+            more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+            raise UserError(
+                f"{reference!r} has runs that differ in {' and '.join(names)}: {'; '.join(listed[:_NAMED])}{more}. "
+                "Give an id."
+            )
+        picks.append(pick)
+    return picks
+
+
 def chosen_line(reference: str, run: Run, fitting: Sequence[Run], attempts_made: Mapping[str, int]) -> str:
-    """Describe the run that a name was taken for, in one line."""
+    """Describe the run that a name was taken for, and what its other runs differ in, in one line."""
     n_attempts, done = run.count * run.epochs, attempts_made.get(run.id, 0)
     done_words = f"{n_attempts:,}" if done == n_attempts else f"{done:,}/{n_attempts:,}"
-    newer = fitting[[other.id for other in fitting].index(run.id) + 1 :]
-    complete = is_complete(run, attempts_made)
-    choice = "the newest complete one" if complete else "the newest"
-    if not newer:
-        which = f"the newest of {len(fitting):,} runs"
-    elif complete and not any(is_complete(other, attempts_made) for other in newer):
-        which = f"{choice} of {len(fitting):,} runs"
-    else:
-        which = f"of {len(fitting):,} runs {choice} on the same questions as the others"
-    return f"{reference}: {run.id} ({run.benchmark}, {done_words} done), {which}"
+    names = _differing(fitting)
+    same_setting = [other for other in fitting if _same_setting(run, other)]
+    complete = is_complete(run, attempts_made) and not all(is_complete(other, attempts_made) for other in same_setting)
+    shared = " and ".join("these questions" if name == "questions" else f"this {name}" for name in names)
+    n_runs, choice = f"of {len(fitting):,} runs", f"the newest{' complete one' * complete}"
+    which = f"{n_runs} {choice} with {shared}" if shared else f"{choice} {n_runs}"
+    return f"{reference}: {run.id} ({_setting_words(run, names)}, {done_words} done), {which}"
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:

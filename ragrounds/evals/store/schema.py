@@ -73,6 +73,8 @@ meta = _table(
 
 RUN_NAME = "name:"
 """Prefix of keys in `meta` whose value is the name of a run; its id follows."""
+LAST_COMMAND = "last command"
+"""Key in `meta` whose value is the ids of the runs that the last command made or resumed, one a line."""
 RUN_SCORER = "scored:"
 """Prefix of keys in `meta` that name a scorer with scores of a run; the run's id, a space and the scorer follow."""
 TEXTS_REMOVED = "swept"

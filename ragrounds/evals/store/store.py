@@ -52,7 +52,7 @@ from ragrounds.evals.store.database import (
 )
 from ragrounds.evals.store.dialect import Say
 from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns, summed_meta
-from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
+from ragrounds.evals.store.run_names import choose_runs, chosen_line, find_runs, kept_names, last_command, made_attempts
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.sqlite import is_writable
 from ragrounds.evals.store.writer import Writer, group
@@ -214,14 +214,14 @@ class Store:
     def run(self, reference: str, *, newest: bool = False) -> Run:
         """Return a run by its id, the beginning of its id, its agent's text, or its stored name.
 
-        If several match, :func:`ragrounds.evals.store.run_names.best_fitting` selects one, and a message says which.
+        If several match, :func:`ragrounds.evals.store.run_names.choose_runs` selects one, and a message says which.
 
         Args:
             reference: one of these.
             newest: select the newest of several, complete or not.
 
         Raises:
-            UserError: none, or runs of several agents whose ids begin like this.
+            UserError: as :meth:`select_runs`.
         """
         return self.select_runs([reference], newest=newest)[0]
 
@@ -233,7 +233,8 @@ class Store:
         does.
 
         Raises:
-            UserError: a reference to none, or to runs of several agents whose ids begin like this.
+            UserError: a reference to none, to runs of several agents whose ids begin like this, or to runs that differ
+                in questions, models or corpus if the last command's does not decide.
         """
         names = list(references)
         all_runs = [run for run in self.runs(counterfactuals=True) if not run.is_derived or run.id in names]
@@ -244,7 +245,9 @@ class Store:
             fitting = [[run for run in matches if suits(self, run)] or matches for matches in fitting]
         with self.engine.connect() as connection:
             n_made = made_attempts(connection, [run for matches in fitting for run in matches])
-        meant = [matches[-1] for matches in fitting] if newest else best_fitting(fitting, n_made)
+        last_ids = last_command(self.engine)
+        last = [run for run in all_runs if run.id in last_ids]
+        meant = choose_runs(names, fitting, last, n_made, newest=newest)
         for name, run, matches in zip(names, meant, fitting, strict=True):
             if len(matches) > 1:
                 self._say(chosen_line(name, run, matches, n_made))

@@ -42,7 +42,7 @@ from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, 
 from ragrounds.evals.scorers import usual_scores
 from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
-from ragrounds.evals.store.run_names import keep_names, new_run_id
+from ragrounds.evals.store.run_names import keep_last_command, keep_names, new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.extensions.exchange.importers.importer import ImportedRow, ImportedStep
 
@@ -267,6 +267,7 @@ def store_rows(store: Store, rows: RowFile, benchmark: Benchmark, form: str) -> 
         taken.append(run.id)
         count = len({id for id, _ in group.seen})
         stored[name] = RunOfRows(run, match, len(parts[name]) - count)
+    keep_last_command(store.engine, [imported.run for imported in stored.values()])
     keep_names(store.engine, {imported.run.id: name for name, imported in stored.items()})
     _write(store, rows, questions, benchmark.golds, stored)
     for name, imported in stored.items():
