@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 
 from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
-from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.text import safe, shorten_middle
 
 _MIN_VERSION_LENGTH = 6
 """Minimum number of characters that are shown of a version."""
@@ -39,13 +40,13 @@ def short_names(names: Mapping[str, str], width: int) -> dict[str, str]:
 
     That is the parameters at the beginning and the end of the texts of one agent: ``rag[retriever=dense,top_k=4]``
     and ``rag[retriever=dense,top_k=8]`` are ``rag[…,top_k=4]`` and ``rag[…,top_k=8]``. A long name without another
-    of its agent is cut, if it still differs from all names then.
+    of its agent loses its middle. Names that would be the same then are whole.
 
     Args:
         names: by run id, each different.
         width: in terminal columns.
     """
-    short = {run: one_line(name, width) for run, name in names.items()}
+    short = {run: shorten_middle(name, width) for run, name in names.items()}
     by_agent: dict[str, list[str]] = {}
     for run, name in names.items():
         if short[run] != name:
@@ -63,7 +64,8 @@ def short_names(names: Mapping[str, str], width: int) -> dict[str, str]:
             ending = ",…]" if n_end > 1 and shared_end[end] == "," else shared_end[end:]
             beginning = f"{agent}[…," if is_cut_at_start else names[run][:start]
             short[run] = f"{beginning}{middle}{ending}"
-    return short if len(set(short.values())) == len(short) else dict(names)
+    counts = Counter(short.values())
+    return {run: text if counts[text] == 1 else names[run] for run, text in short.items()}
 
 
 def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ragrounds.base.text import safe as safe
@@ -24,11 +24,29 @@ def one_line(text: str, longest: int = 80) -> str:
     width = 0
     letters: list[str] = []
     for letter in flat:
-        width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        width += _columns(letter)
         if width > longest - 1:
             return "".join(letters) + "…"
         letters.append(letter)
     return flat
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def shorten_middle(text: str, width: float, measure: Callable[[str], float] = _columns) -> str:
+    """Return `text` as one safe line of at most this width; if it is too long without its middle, as names differ at
+    their ends.
+    """
+    flat = safe(" ".join(text.split()))
+    length = len(flat)
+    while length and measure(flat if length == len(flat) else flat[:length] + "…") > width:
+        length -= 1
+    if length == len(flat):
+        return flat
+    front = (length + 1) // 2
+    return f"{flat[:front]}…{flat[len(flat) - length + front :]}"
 
 
 def figure_text(value: float, form: str) -> str:

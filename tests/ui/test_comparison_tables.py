@@ -82,8 +82,12 @@ def test_names_that_part_late_are_told_apart_on_one_screen(store):
         (["rag[a=1,b=2,c=4]", "rag[a=1,b=2,c=8]"], ["rag[…,c=4]", "rag[…,c=8]"]),
         (["rag[top_k=10,reading=long]", "rag[top_k=12,reading=long]"], ["rag[top_k=10,…]", "rag[top_k=12,…]"]),
         (["rag[retriever=one]", "rag[retriever=two]"], ["rag[retriever=one]", "rag[retriever=two]"]),
-        (["rag", "rag[top_k=10,reading=long]"], ["rag", "rag[top_k=1…"]),
-        (["a long agent, one", "a long agent, two"], ["a long agent, one", "a long agent, two"]),
+        (["rag", "rag[top_k=10,reading=long]"], ["rag", "rag[to…long]"]),
+        (["a long agent, one", "a long agent, two"], ["a long…, one", "a long…, two"]),
+        (
+            ["our one, top 4", "our two, top 4", "direct_cot_refine"],
+            ["our one, top 4", "our two, top 4", "direct…efine"],
+        ),
     ],
 )
 def test_what_differs_in_names_stays(names: list[str], short: list[str]) -> None:

@@ -14,9 +14,10 @@ from rich.cells import cell_len
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis
-from ragrounds.ui.pictures.chart_svg import WIDE, page_picture, shortened, svg, text_width
+from ragrounds.ui.pictures.chart_svg import WIDE, page_picture, svg, text_width
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.plot import Plot, check_plot_file
+from ragrounds.ui.text import shorten_middle
 from ragrounds.ui.theme import palette
 from tests.conftest import Cli
 
@@ -138,7 +139,7 @@ def test_who_has_no_place_is_named_below() -> None:
 
 
 def test_long_names_lose_their_middle() -> None:
-    short = shortened("mirage_predictions[model=gpt-35-turbo-16k,setting=cot]", 180)
+    short = shorten_middle("mirage_predictions[model=gpt-35-turbo-16k,setting=cot]", 180, text_width)
     assert short.startswith("mirage")
     assert short.endswith("g=cot]")
     assert text_width(short) <= 180

@@ -1,7 +1,8 @@
 """Names of runs: their ids, the beginnings of these, their agents' texts, and names that users give them.
 
 A name that matches several runs selects one of them in the setting of the last command, and a message says which. A
-user's name is stored in the table `meta` and is not part of a run: neither its fingerprint nor the journal depends on it.
+user's name is stored in the table `meta` and is not part of a run: neither its fingerprint nor the journal depends on
+it.
 """
 
 from __future__ import annotations

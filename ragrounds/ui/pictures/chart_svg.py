@@ -14,7 +14,7 @@ from html import escape
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
 from ragrounds.ui.pictures.chart_text import footnotes, mark_text, meanings, tick_texts, value_text
 from ragrounds.ui.pictures.named_points import Spot, named_points, series, steps
-from ragrounds.ui.text import in_unit, safe
+from ragrounds.ui.text import in_unit, safe, shorten_middle
 from ragrounds.ui.theme import SERIES, Theme, palette
 
 WIDE = 720.0
@@ -114,21 +114,6 @@ def text_width(text: str) -> float:
     return _LETTER_WIDTH * sum(1.8 if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
 
 
-def shortened(text: str, width: float) -> str:
-    """Return the text on one safe line of this width.
-
-    A text that is too long loses its middle, since names differ at their ends.
-    """
-    flat = safe(" ".join(text.split()))
-    length = len(flat)
-    while length and text_width(flat if length == len(flat) else flat[:length] + "…") > width:
-        length -= 1
-    if length == len(flat):
-        return flat
-    front = (length + 1) // 2
-    return f"{flat[:front]}…{flat[len(flat) - length + front :]}"
-
-
 def wrapped(text: str, width: float) -> list[str]:
     """Return the text on lines of this width, broken between words."""
     lines: list[str] = []
@@ -136,7 +121,7 @@ def wrapped(text: str, width: float) -> list[str]:
         if lines and text_width(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
         else:
-            lines.append(shortened(word, width))
+            lines.append(shorten_middle(word, width, text_width))
     return lines
 
 
@@ -197,7 +182,7 @@ class _Drawing:
             entries.append((_line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
         x, y = 6.0, self.bottom + 16
         for shape, words in entries:
-            label = shortened(words, self.width - 40)
+            label = shorten_middle(words, self.width - 40, text_width)
             if x > 6 and x + text_width(label) + 30 > self.width:
                 x, y = 6.0, y + 18
             self.parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{_text(28, 4, label)}</g>')
@@ -221,13 +206,15 @@ class _Drawing:
         self.bottom = top
         for mark, figure in zip(picture.marks, figures, strict=True):
             if mark.group and mark.group != group:
-                shapes.append(_text(0, self.bottom + 19, shortened(mark.group, width * 0.9), "strong over"))
+                shapes.append(
+                    _text(0, self.bottom + 19, shorten_middle(mark.group, width * 0.9, text_width), "strong over")
+                )
                 self.bottom += _ROW
             group, y = mark.group, self.bottom + _ROW / 2
-            name = shortened(mark.name, names)
+            name = shorten_middle(mark.name, names, text_width)
             label = _text(names + 4, y + 4, name, anchor="end")
             shapes.append(label if name == safe(mark.name) else _with_tooltip(mark.name, label))
-            shapes.append(_text(width - room, y + 4, shortened(figure, room)))
+            shapes.append(_text(width - room, y + 4, shorten_middle(figure, room, text_width)))
             if mark.value is not None:
                 shape = self._bar(mark, colours[group], y) if picture.bars else self._interval(mark, y)
                 shapes.append(_with_tooltip(f"{mark.name}: {figure}", shape))
@@ -288,13 +275,13 @@ class _Drawing:
         for tick, label in zip(up.ticks, ticks, strict=True):
             self.parts.append(_line("grid", self.left, height(tick), self.right, height(tick)))
             self.parts.append(_text(self.left - 6, height(tick) + 4, label, anchor="end"))
-        words = escape(shortened(picture.words, bottom - top))
+        words = escape(shorten_middle(picture.words, bottom - top, text_width))
         turned = f'transform="translate(12 {(top + bottom) / 2:g}) rotate(-90)"'
         self.parts.append(f'<text {turned} class="quiet" text-anchor="middle">{words}</text>')
         points = named_points(
             picture,
             lambda mark, x, value: (left(mark, x), height(value)),
-            fit=lambda name: shortened(name, min(250.0, (self.right - self.left) * 0.55)),
+            fit=lambda name: shorten_middle(name, min(250.0, (self.right - self.left) * 0.55), text_width),
             wide=lambda name: 1.1 * text_width(name),
             high=14,
             gap=(9, 8),
