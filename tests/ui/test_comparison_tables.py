@@ -85,8 +85,8 @@ def test_names_that_part_late_are_told_apart_on_one_screen(store):
         (["rag", "rag[top_k=10,reading=long]"], ["rag", "rag[to…long]"]),
         (["a long agent, one", "a long agent, two"], ["a long…, one", "a long…, two"]),
         (
-            ["our one, top 4", "our two, top 4", "direct_cot_refine"],
-            ["our one, top 4", "our two, top 4", "direct…efine"],
+            ["an agent one, top 4", "an agent two, top 4", "direct_cot_refine"],
+            ["an agent one, top 4", "an agent two, top 4", "direct…efine"],
         ),
     ],
 )
