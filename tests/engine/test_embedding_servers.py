@@ -111,3 +111,24 @@ def test_embedders_are_found_wherever_they_stand_in_a_spec() -> None:
     assert fingerprints_in(marked) == servers
     with pytest.raises(UserError, match="an embedder asks one server"):
         list(embedding_models(parse('dense[model="openai:x",base_url="http://h/v1,http://g/v1"]')))
+
+
+def test_an_embedders_tokens_are_counted_and_priced_by_its_name(command: Cli, home: Path) -> None:
+    """The server's address is no part of the name under which prices.toml has the embedder."""
+    pytest.importorskip("faiss")
+
+    def searching() -> dict[str, float | None]:
+        ledger = json.loads(command("ledger", "--json").stdout)
+        (line,) = (line for line in ledger["lines"] if line["role"] == "searching")
+        return {"tokens": line["usage"]["input"], "cost": line["cost_uncached"]}
+
+    with ragas_server() as server:
+        retriever = f'dense[model="openai:letters[base_url={server.url}]",store=faiss]'
+        chosen = ("--agent", f"vanilla_rag[retriever={retriever}]", "--model", "baseline:extractive", "--limit", "2")
+        assert command("run", *chosen, "--display", "none").returncode == 0
+    before = searching()
+    assert before["tokens"]
+    assert before["cost"] is None
+    (home / "prices.toml").write_text('["openai:letters"]\ninput = 0.02\n')
+    assert command("ledger", "--reprice").returncode == 0
+    assert searching() == {"tokens": before["tokens"], "cost": pytest.approx(before["tokens"] * 0.02e-6)}

@@ -455,7 +455,12 @@ class AttemptContext(AttemptLog):
         if self.change is not None:
             result = replace(result, passages=self.change.passages(number, result.passages))
         ids = tuple([passage.id for passage in result.passages])
-        ended(price=known_sum([0.0, *(used_price(used, self.prices) for used in result.used)]), passages=ids)
+        tokens = known_sum(used.tokens for used in result.used)
+        ended(
+            usage=Usage(tokens) if tokens else None,
+            price=known_sum([0.0, *(used_price(used, self.prices) for used in result.used)]),
+            passages=ids,
+        )
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         for note in result.notes:
