@@ -19,7 +19,7 @@ from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.tables.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import comparison_tables, group_table
-from ragrounds.ui.tables.one_screen import paper_table
+from ragrounds.ui.tables.paper_table import paper_table
 from ragrounds.ui.tables.text_tables import latex, markdown, results_console
 
 app = typer.Typer()

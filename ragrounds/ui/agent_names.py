@@ -27,12 +27,17 @@ def agent_names(comparison: Comparison) -> dict[str, str]:
     """
     same_name: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
-        same_name.setdefault(row.name or without_addresses(row.agent), []).append(row)
+        same_name.setdefault(name_of_run(row), []).append(row)
     return {
         row.run: safe(f"{name} ({suffix})" if suffix else name)
         for name, rows in same_name.items()
         for row, suffix in zip(rows, _distinguishing_facts(rows), strict=True)
     }
+
+
+def name_of_run(row: RunTotals) -> str:
+    """Return a run's own name, else its agent's text without addresses; other runs may have the same."""
+    return row.name or without_addresses(row.agent)
 
 
 def short_names(names: Mapping[str, str], width: int) -> dict[str, str]:

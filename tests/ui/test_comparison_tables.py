@@ -14,7 +14,8 @@ from ragrounds.ui.agent_names import agent_names, short_names
 from ragrounds.ui.pictures.frontier import frontier_tables
 from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
-from ragrounds.ui.tables.one_screen import paper_table, summary_table
+from ragrounds.ui.tables.one_screen import summary_table
+from ragrounds.ui.tables.paper_table import paper_table
 from ragrounds.ui.tables.text_tables import latex, markdown
 from tests.compare.making import add_run, questions
 

@@ -95,6 +95,8 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
 
     run: str
     agent: str
+    created: float = 0.0
+    """Seconds since 1970, when it began."""
     origin: str
     models: dict[str, str]
     corpus: str = ""
@@ -315,6 +317,7 @@ def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name:
         **attempt_sums(run, basis.summaries[run.id], len(basis.questions) * basis.epochs),
         run=run.id,
         agent=run.agent,
+        created=run.created,
         origin=run.origin,
         models=dict(run.identity.get("models", {})),
         corpus=str(run.identity.get("corpus") or ""),

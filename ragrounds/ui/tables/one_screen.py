@@ -26,7 +26,7 @@ from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
 from ragrounds.ui.agent_names import short_names
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
-from ragrounds.ui.pictures.frontier import amount, frontier_picture, titled_by
+from ragrounds.ui.pictures.frontier import amount, frontier_picture
 from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import listed, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
@@ -107,7 +107,7 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
 
 def table_remarks(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
     """Return the lines below :func:`summary_table`: the meaning of its marks, and the doubts."""
-    return [*_mark_sentences(tables[:1], names), *_doubt_sentences(comparison, tables, names)]
+    return [*_mark_sentences(tables[:1], names), *doubt_sentences(comparison, tables, names)]
 
 
 def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, str]:
@@ -146,7 +146,7 @@ def summary_table(
         printed: run id → figure that a paper printed for the same run; it has a line below the run's.
         whole_names: True if no name is shortened.
     """
-    first, rows = next(iter(tables), None), _best_first(comparison, tables)
+    first, rows = next(iter(tables), None), best_first(comparison, tables)
     short = dict(names) if whole_names else short_names(names, _NAME_WIDTH)
     units = {table.unit for table in tables}
     figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables}
@@ -204,23 +204,6 @@ def summary_table(
     return replace(table, rows=tuple(lines))
 
 
-def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> TextTable:
-    """Return the summary for one column of a paper.
-
-    It has no time, and no tokens if there are prices. Its caption explains its marks and names the doubts.
-    """
-    tables = [table for table, _ in comparison.shown_tables(scorers)]
-    summary = summary_table(comparison, tables, names, whole_names=True)
-    priced = any(column.name.startswith("$") for column in summary.columns)
-    column_indexes = [index for index, column in enumerate(summary.columns) if column.spare < (1 if priced else 2)]
-    first = f"{titled_by(tables[0].scorer)}, with 95 % intervals: " if tables else ""
-    sentences = [f"{first}{summary.title.replace(' · ', ', ')}", *table_remarks(comparison, tables, names)]
-    caption = " ".join(f"{sentence[:1].upper()}{sentence[1:].removesuffix('.')}." for sentence in sentences)
-    columns = tuple(summary.columns[index] for index in column_indexes)
-    rows = tuple(tuple(row[index] for index in column_indexes) for row in summary.rows)
-    return TextTable(key="summary", title=caption, columns=columns, rows=rows)
-
-
 def _heading(table: ScorerTable, units: Set[str]) -> str:
     """Return the scorer with its unit, unless the unit of all tables is percent. ↓ means that lower is better."""
     unit = "%" if table.unit == "percent" else table.unit
@@ -228,7 +211,7 @@ def _heading(table: ScorerTable, units: Set[str]) -> str:
     return f"{heading} ↓" if table.direction == "lower" else heading
 
 
-def _best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[RunTotals]:
+def best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[RunTotals]:
     """Return the runs, the best by the first headline first; runs without a figure last."""
     first = next(iter(tables), None)
     values = {line.run: line.overall.value for line in first.lines} if first else {}
@@ -418,7 +401,7 @@ def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> 
         yield f"diff.: to {names[reference]}{separate_intervals}; {decides}"
 
 
-def _doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what was not answered, what was not recorded, and costs that are lower bounds."""
     counted, remarks = comparison.outcomes(), []
     figures = {line.run: line.overall for line in tables[0].lines} if tables else {}

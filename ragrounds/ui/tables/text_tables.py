@@ -20,6 +20,8 @@ from ragrounds.ui.columns import words as words
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables.table_layout import GAP, Band, folded, laid_out, stacked
 
+_COLUMNS_OF_HALF_PAGE = 8
+"""Number of columns for which a column of a two-column page has room."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -98,7 +100,7 @@ def markdown(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
 def latex(tables: Sequence[TextTable], notes: Sequence[str] = (), *, narrow: bool = False) -> str:
     """Return `table` environments with rules of the booktabs package, titles as captions, then notes on them.
 
-    With `narrow`, tables are small, for one column of a two-column page.
+    With `narrow`, tables are small, for one column of a two-column page, or with many columns for its whole width.
     """
     size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}" if narrow else ""
     note_lines = "".join(f"\n\\noindent Note: {_escape_latex(note)}\\par\n" for note in notes)
@@ -123,11 +125,12 @@ def _latex_table(table: TextTable, size: str = "") -> str:
     rows = " \\\\\n".join("    " + " & ".join(_escape_latex(cell) for cell in row) for row in table.rows)
     heads = " & ".join(_escape_latex(column.name) for column in table.columns)
     label = re.sub(r"[^a-z0-9-]", "-", "-".join(filter(None, (table.key, table.scorer))))
+    environment = "table*" if size and len(table.columns) > _COLUMNS_OF_HALF_PAGE else "table"
     return (
-        f"\\begin{{table}}[htbp]\n  \\centering{size}\n"
+        f"\\begin{{{environment}}}[htbp]\n  \\centering{size}\n"
         f"  \\caption{{{_escape_latex(table.caption)}}}\n  \\label{{tab:{label}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
-        "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
+        f"    \\bottomrule\n  \\end{{tabular}}\n\\end{{{environment}}}\n"
     )
 
 
