@@ -109,6 +109,11 @@ def test_prices_that_print_alike_and_units_other_than_percent_are_shown(store):
     plain = summary_table(found, [tables["robust"]], names)
     assert plain.title.endswith("percent")
     assert "$/100" in [column.name for column in plain.columns]
+    unpriced = [add_run(store, name, asked, [1, 0, 1, 0], cost_uncached=None) for name in ("three", "four")]
+    unknown = compare(store, unpriced)
+    table = summary_table(unknown, unknown.tables, agent_names(unknown))
+    index = [column.name for column in table.columns].index("$/100")
+    assert [row[index] for row in table.rows] == ["unknown"] * 2
     mixed = summary_table(found, [tables["robust"], tables["fabricated-citations"]], names)
     assert "percent" not in mixed.title
     assert {"robust (%)", "fabricated-citations (citations) ↓"} <= {column.name for column in mixed.columns}

@@ -151,6 +151,8 @@ def summary_table(
     units = {table.unit for table in tables}
     figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables}
     reference = _reference_run(first) if first and first.pairs else ""
+    costs = run_costs(comparison, tables)
+    is_priced = any(cost.dollars or (cost.dollars is None and cost.tokens) for cost in costs.values())
 
     def score(table: ScorerTable) -> Column:
         """Return the column of a headline's figures."""
@@ -167,13 +169,16 @@ def summary_table(
         return Column("95 %", cell)
 
     def differing(columns: Iterable[Column]) -> list[Column]:
-        """Return the columns whose values differ, and prices, which sentences name; all for a single run."""
+        """Return the columns whose values differ, and prices unless all are 0; all for a single run.
+
+        Sentences name prices that print alike, and a price that is unknown for all would look forgotten.
+        """
         return [
             column
             for column in columns
             if len(rows) == 1
             or len({column.cell(row) for row in rows}) > 1
-            or (column.name.startswith("$") and any(column.value_in(row) for row in rows))
+            or (column.name.startswith("$") and is_priced)
         ]
 
     columns = [
@@ -185,7 +190,7 @@ def summary_table(
     if first and len(rows) > 1:
         scorer = first.scorer
         columns += differing([Column("n", lambda row: figures[scorer][row.run].n)])
-    columns += differing(cost_columns(run_costs(comparison, tables)))
+    columns += differing(cost_columns(costs))
     rare_verbs = dict.fromkeys(step.verb for row in rows for step in row.steps if step.is_rare)
     columns += [Column(verb, partial(_rare_step, verb=verb)) for verb in rare_verbs]
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"

@@ -74,16 +74,16 @@ def _side_by_side(*parts: TextTable) -> TextTable:
     )
 
 
-def _dataset_columns(table: ScorerTable) -> Iterator[Column]:
-    """Yield a column for each dataset, if there are several."""
+def _dataset_columns(table: ScorerTable) -> list[Column]:
+    """Return a column for each dataset, if there are several."""
     figures = {line.run: line.datasets for line in table.lines}
     datasets = list(table.lines[0].datasets)
-    for dataset in datasets if len(datasets) > 1 else ():
-        yield Column(
-            safe(dataset.rpartition("/")[2]),
-            lambda row, dataset=dataset: figures[row.run][dataset].value,
-            lambda value: in_scale(value, table.unit),
-        )
+
+    def column(dataset: str) -> Column:
+        name = safe(dataset.rpartition("/")[2])
+        return Column(name, lambda row: in_scale(figures[row.run][dataset].value, table.unit))
+
+    return list(map(column, datasets)) if len(datasets) > 1 else []
 
 
 def _right_answer_columns(table: ScorerTable) -> Iterator[Column]:
