@@ -175,8 +175,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """
 
 
-UNANSWERED: frozenset[str] = frozenset({"timeout", "connection", "malformed"})
-"""Kinds of faults of requests that were sent but not answered."""
+UNANSWERED: frozenset[str] = frozenset({"timeout", "connection", "malformed", "server", "blocked"})
+"""Kinds of faults of requests that reached a server and brought no answer. ``blocked``: a content filter refused it."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

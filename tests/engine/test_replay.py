@@ -17,7 +17,7 @@ from ragrounds.base.records import Fault, Noted, Reply, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import calls, node_path, steps, trace
+from ragrounds.evals.trace.traces import calls, node_path, retried_faults, steps, trace
 from ragrounds.models.faults import CallFailed
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -134,6 +134,20 @@ async def test_a_refusal_is_paid_once_and_no_reply_asked_for_again(
     made = attempts(store, one.run).values()
     assert {(attempt.status, attempt.usage) for attempt in made} == {(status, Usage(10, 0))}
     assert len(model.asked) == asked_in_all
+
+
+async def test_a_refused_prompt_without_a_usage_costs_at_least_nothing(store: Store) -> None:
+    asked, golds = questions(1)
+    model = ScriptedModel(say=lambda request: Reply(text="", finish="content_filter"), cost=0.0)
+    one = planned(store, "direct", asked, golds, model)
+    again = planned(store, "direct[limits.calls=9]", asked, golds, model)
+    await replayed(store, [one], asked, golds)
+    await replayed(store, [replace(again, models=one.models)], asked, golds)
+    assert len(model.asked) == 1
+    for run in (one.run, again.run):
+        made = attempts(store, run)["t/0"]
+        assert (made.usage, made.cost_uncached, made.unanswered) == (Usage(), 0.0, 1)
+        assert retried_faults(next(calls(made.events))) == ()
 
 
 async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:

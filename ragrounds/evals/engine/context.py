@@ -231,13 +231,17 @@ class AttemptContext(AttemptLog):
             return response
 
         answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price, usage_price)
-        reply = believed(answered, request)
+        reply, refused = believed(answered, request), "the provider's content filter refused the request"
+        if (is_blocked := reply.finish == "content_filter") and reply.usage is None:
+            # Nothing was written; the prompt may be billed, like a request without an answer.
+            reply = replace(reply, usage=Usage())
+            faults.append(Fault(kind="blocked", message=refused))
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, worked=reply.worked, price=price, faults=tuple(faults))
         for note in reply.notes:
             self.note("reply", note)
-        if reply.finish == "content_filter":
-            raise AttemptEnded("blocked", "the provider's content filter refused the request")
+        if is_blocked:
+            raise AttemptEnded("blocked", refused)
         self.last_reply = reply.text
         return reply
 

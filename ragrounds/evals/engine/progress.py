@@ -25,7 +25,7 @@ from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import calls
+from ragrounds.evals.trace.traces import calls, retried_faults
 
 _ENOUGH = 8
 """Minimal number of attempts that ended before the remaining time is estimated."""
@@ -145,8 +145,7 @@ class ReplayProgress:
             kind = (kind if kind.isidentifier() else "other") + (f" ({agent})" if len(self.runs) > 1 else "")
             self.failed.add(kind, finished.attempt.reason)
         for call in calls(finished.attempt.events):
-            # The last try of a call without a reply is the failure of the attempt.
-            for fault in call.faults[: len(call.faults) - bool(call.error)]:
+            for fault in retried_faults(call):
                 self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")
 
     def begin(self) -> None:

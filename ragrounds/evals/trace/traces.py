@@ -19,6 +19,7 @@ from ragrounds.base.records import (
     Called,
     Entered,
     Event,
+    Fault,
     Gold,
     Left,
     Noted,
@@ -62,6 +63,12 @@ def calls(events: Iterable[Event]) -> Iterator[Call]:
     for event in events:
         if isinstance(event, Called):
             yield event.call
+
+
+def retried_faults(call: Call) -> tuple[Fault, ...]:
+    """Return the tries after which the call was made again: all but the last one of a call without an answer."""
+    has_no_answer = bool(call.error) or any(fault.kind == "blocked" for fault in call.faults)
+    return call.faults[: len(call.faults) - has_no_answer]
 
 
 def node_path(events: Sequence[Event]) -> list[str]:

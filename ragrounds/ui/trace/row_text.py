@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from ragrounds.base.records import TOKENS_APART, Call, Fault
 from ragrounds.evals.trace.hops import Hop
-from ragrounds.evals.trace.traces import TracedCall
+from ragrounds.evals.trace.traces import TracedCall, retried_faults
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import Cells, fit
 
@@ -91,8 +91,8 @@ def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
 
 def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     """Return the row of a call; `name` is the name of its node, or the kind of the call."""
-    call = traced.call
-    tail = ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
+    call, retried = traced.call, retried_faults(traced.call)
+    tail = ((f", {number_of(len(retried), 'retry')}", "trouble"),) if retried else ()
     if call.error:
         tail = ((failure(call), "trouble"),)
     if call.kind == "search":

@@ -448,6 +448,7 @@ class AttemptRecorder:
         status = error.response.status if isinstance(error, WireFailure) else None
         kind = "connection" if status is None else _KINDS.get(status, "server" if status >= 500 else "bad_request")
         kind = "malformed" if status is not None and 200 <= status < 300 else kind
+        kind = "blocked" if isinstance(error, WireFailure) and b'"content_filter"' in error.response.body else kind
         kind = error.kind if isinstance(error, BadReply) else kind
         fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
         self._tried[started.first] = replace(started, faults=(*started.faults, fault))
