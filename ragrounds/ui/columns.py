@@ -31,6 +31,11 @@ def format_value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else safe(str(value))
 
 
+def at_least(text: str, is_lower_bound: object = True) -> str:
+    """Return a figure's text, after `≥` if it is a lower bound."""
+    return f"≥ {text}" if is_lower_bound else text
+
+
 class Column(Struct, frozen=True):
     """Column of a table. A value that is not known is null in frames, never 0."""
 
@@ -54,8 +59,8 @@ class Column(Struct, frozen=True):
     """The same order (`spare`) in lists of runs; 0 if these do not have the column."""
     heading: str = ""
     """Heading in tables of text."""
-    least_where: str = ""
-    """Attribute of rows: if it is above 0, a figure is a lower bound and is written after `≥`."""
+    least_where: Callable[[Any], object] | str = ""
+    """Function or attribute of rows: if it is above 0, a figure is a lower bound and is written after `≥`."""
     where: str = ""
     """Attribute of rows: the column is in tables of text if some row has it."""
     csv: str = ""
@@ -77,9 +82,9 @@ class Column(Struct, frozen=True):
 
     def cell(self, row: Any) -> str:
         """Return the column's value in a row as text."""
-        value = self.value_in(row)
-        is_least = self.least_where and getattr(row, self.least_where) and value is not None
-        return f"{'≥ ' if is_least else ''}{self.text(value)}"
+        value, where = self.value_in(row), self.least_where
+        is_least = value is not None and where and (where(row) if callable(where) else getattr(row, where))
+        return at_least(self.text(value), is_least)
 
 
 class TextTable(Struct, frozen=True, kw_only=True):

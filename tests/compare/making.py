@@ -38,6 +38,7 @@ def add_run(
     id=None,
     servers=None,
     model_calls=1,
+    unanswered=0,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
     ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored;
@@ -78,6 +79,7 @@ def add_run(
                     cost_uncached=cost_uncached if not isinstance(cost_uncached, list) else cost_uncached[place],
                     seconds=0.5,
                     model_calls=model_calls,
+                    unanswered=unanswered,
                     events=tuple((events or {}).get(place, ())),
                 )
             )

@@ -43,6 +43,8 @@ class Mark(Struct, frozen=True, kw_only=True):
     """Text shown after the figure, such as the number of questions."""
     is_labelled: bool = True
     """True if a point is labelled; otherwise it is a dot."""
+    is_open: bool = False
+    """True if `x` is a lower bound."""
     full: bool = True
     """True if the mark is full; `Picture.full` says what that means."""
 

@@ -380,6 +380,7 @@ def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Qu
         dollars=mean(attrgetter("cost_uncached")),
         tokens=mean(attrgetter("tokens")),
         seconds=mean(attrgetter("seconds")) if run.timed else None,
+        unanswered=sum(attempt.unanswered for attempt in attempts),
     )
 
 

@@ -87,6 +87,8 @@ class QuestionCost(Struct, frozen=True, kw_only=True):
     """US dollars at full price."""
     tokens: float | None = None
     seconds: float | None = None
+    unanswered: int = 0
+    """Number of requests without an answer. A provider may bill them: dollars and tokens are lower bounds."""
 
 
 class PairedFigure(Struct, frozen=True, kw_only=True):

@@ -43,6 +43,8 @@ _LEAST_SHARE = 1e-12
 """Lower bound of the variance of a resample, as a share of the price's variance."""
 CLAIMED_COSTS: dict[str, CostMeasure] = {"cost": "cost_uncached", **{name: name for name in get_args(CostMeasure)[1:]}}
 """Name of a cost in a claim → its measure."""
+_BILLED: frozenset[CostMeasure] = frozenset({"cost_uncached", "cost_paid", "tokens"})
+"""Measures that a provider counts."""
 _AUTO_MEASURES: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """Measures that `auto` tries, in this order."""
 
@@ -65,6 +67,8 @@ class FrontierPoint(Struct, frozen=True, kw_only=True):
     score: Range
     cost: Range
     """Cost of one question in the frontier's measure."""
+    is_lower_bound: bool = False
+    """True if a provider may bill requests without an answer, which the cost does not include."""
     per_correct: Range | None
     """Cost of one right answer, or of shares that make one. Its value is ``None`` if nothing is right. ``None`` if the
     score is neither an accuracy nor a share."""
@@ -124,7 +128,7 @@ def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs
         if cost is None:
             return None
         costs[attempt.question_id] = costs.get(attempt.question_id, 0.0) + cost / epochs
-    if measure in ("cost_uncached", "cost_paid", "tokens") and not any(costs.values()):
+    if measure in _BILLED and not any(costs.values()):
         return costs if any(attempt.status == "completed" for attempt in attempts) else None
     return costs
 
@@ -214,7 +218,10 @@ def frontiers(
         )
         by_scorer[name] = Frontier(
             measure=sample.measure,
-            points=tuple(frontier_place.point(i, scored[name].figures[sample.runs[i].id]) for i in sample.order),
+            points=tuple(
+                frontier_place.point(i, scored[name].figures[sample.runs[i].id], attempts[sample.runs[i].id])
+                for i in sample.order
+            ),
             tradeoffs=frontier_place.tradeoffs(),
             left_out=tuple(run.id for run in runs if run not in sample.runs),
         )
@@ -356,14 +363,15 @@ class _FrontierSample:
         share: Floats = _undominated(*np.split(self.draws, 2, axis=1)).mean(axis=0)
         return share
 
-    def point(self, i: int, score: Figure) -> FrontierPoint:
-        """Return the frontier point of the run at index `i`."""
+    def point(self, i: int, score: Figure, attempts: Sequence[Attempt]) -> FrontierPoint:
+        """Return the frontier point of the run at index `i`, which made these attempts."""
         run = self.sample.runs[i]
         return FrontierPoint(
             run=run.id,
             agent=run.agent,
             score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=self.mean_cost(i),
+            is_lower_bound=self.sample.measure in _BILLED and any(attempt.unanswered for attempt in attempts),
             per_correct=self.price((i, None)) if self.sample.priced else None,
             on_frontier=bool(self.sample.on_frontier[i]),
             share=float(self.often[i]) if self.enough else None,

@@ -288,7 +288,7 @@ class _Drawing:
             frame=(self.left + 2, top - 4, self.right + 10, bottom - 2),
         )
         if picture.steps:
-            corners = steps([point.spot for point in points if point.mark.full], self.right)
+            corners = steps(sorted(point.spot for point in points if point.mark.full), self.right)
             self.parts.append(f'<path class="step" d="M{"L".join(f"{x:g} {y:g}" for x, y in corners)}"/>')
         for group in groups:
             self.parts.append(_polyline(numbers[group], [point.spot for point in points if point.mark.group == group]))
@@ -299,7 +299,11 @@ class _Drawing:
             hint = f"{mark.group or mark.name}: {label}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
             size = 5.0 if mark.group or box else 8.0 if point.number else 2.5
             self.parts += [_capped_line(*ends, f"span l{number}" if number else "span pale") for ends in point.bars]
-            self.parts.append(_with_tooltip(hint, _mark(f"f{number}" if number else "pale", x, y, size)))
+            kind = f"f{number}" if number else "pale"
+            shape = (
+                f'<path class="{kind}" d="M{x - size:g} {y - size:g}L{x + size:g} {y:g}L{x - size:g} {y + size:g}z"/>'
+            )
+            self.parts.append(_with_tooltip(hint, shape if mark.is_open else _mark(kind, x, y, size)))
             if box:
                 # Anchored at the side of its point, so that the name is there in any font.
                 right, on_left = box[0] >= x - 1, box[2] <= x + 1

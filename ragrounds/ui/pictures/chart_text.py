@@ -12,6 +12,7 @@ from rich.text import Text
 from ragrounds.evals.analyses.pictures import Axis, Mark, Picture, across_axis, value_axis
 from ragrounds.ui.pictures.named_points import NamedPoint, Spot, named_points, steps
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, in_unit, one_line, percent, points, safe
+from ragrounds.ui.theme import SERIES, Theme, palette, series_name
 
 _AROUND, _BARS_FROM = 3, 14
 """Number of lines above and below the frame of the points; height from which their intervals are shown."""
@@ -20,8 +21,8 @@ _MARGIN = 7
 _NAME_WIDTH = 34
 """Number of columns to the left of rows, for their names."""
 _STYLES = ("bold bright_blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
-_FULL, _PALE, _DOT = "▀▄", "⠛⣤", "·"
-"""Points in the upper and the lower half of a line; a point without a name."""
+_FULL, _PALE, _DOT, _OPEN = "▀▄", "⠛⣤", "·", "▷►"
+"""Points in the upper and the lower half of a line; a point without a name; pale and full points at a lower bound."""
 _DOTS = ((1, 8), (2, 16), (4, 32), (64, 128))
 """Bits of a braille letter, from the top down: left, right."""
 Cell = tuple[str, str]
@@ -34,16 +35,21 @@ class PictureText(Text):
     picture: Picture
 
 
-def draw(picture: Picture, width: int = 80, height: int = 20) -> PictureText:
+def draw(picture: Picture, width: int = 80, height: int = 20, theme: Theme | None = None) -> PictureText:
     """Render the picture in at most `width` columns.
 
-    Points take at most `height` lines, and further lines for the names that have no room.
+    Points take at most `height` lines, and further lines for the names that have no room. They have the theme's
+    colours; without a theme, those that the terminal chooses.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
-    rendered = PictureText()
-    rendered.append_text(_render_points(picture, width, height) if picture.points else _render_rows(picture, width))
+    rendered, styles = PictureText(), _STYLES
+    if theme:
+        styles = tuple(f"bold {palette(theme == 'dark')[series_name(index)]}" for index in range(SERIES))
+    rendered.append_text(
+        _render_points(picture, width, height, styles) if picture.points else _render_rows(picture, width)
+    )
     rendered.picture = picture
     return rendered
 
@@ -132,7 +138,7 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     return cells
 
 
-def _render_points(picture: Picture, width: int, height: int) -> Text:
+def _render_points(picture: Picture, width: int, height: int, styles: Sequence[str]) -> Text:
     """Render points in a frame; full points have colours of their own.
 
     A line of dots joins the points of a group, or leads in steps along the full ones. A low frame shows no intervals,
@@ -154,6 +160,11 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
         """Return the height of a value in lines, from 0 at the upper edge of the first line."""
         return (1 - up.position_of(value)) * (rows - 1) + 0.5
 
+    def style_of(point: NamedPoint) -> str:
+        if point.colour is not None:
+            return styles[point.colour % len(styles)]
+        return "" if point.name else "dim"
+
     points = named_points(
         picture,
         lambda _, x, value: (column(x) + 0.5, 2 * int(level(value)) + 1.0),
@@ -167,26 +178,32 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
         for (x, y), (to, end) in point.bars:
             start, top, bottom = int(x), int(end) // 2, int(y) // 2
             for line in range(top, bottom + 1) if x == to else ():
-                grid[line][start] = ("┬" if line == top else "┴" if line == bottom else "│", _style(point))
+                grid[line][start] = ("┬" if line == top else "┴" if line == bottom else "│", style_of(point))
             for position in range(start, int(to) + 1) if x < to else ():
-                grid[top][position] = ("├" if position == start else "┤" if position == int(to) else "─", _style(point))
+                grid[top][position] = (
+                    "├" if position == start else "┤" if position == int(to) else "─",
+                    style_of(point),
+                )
     if picture.steps:
         _add_dotted_line(
             grid,
-            steps([(point.spot[0], level(point.mark.value or 0.0)) for point in points if point.mark.full], columns),
+            steps(
+                sorted((point.spot[0], level(point.mark.value or 0.0)) for point in points if point.mark.full), columns
+            ),
         )
     key = dict[str, str]()
     for point in points:
         name, line = safe(point.mark.group) or point.name, int(point.spot[1]) // 2
         half = level(point.mark.value or 0.0) % 1 >= 0.5
         if point.box:
-            _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, _style(point))
+            _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, style_of(point))
         elif name:
-            key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = _style(point)
+            key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = style_of(point)
         shape = (_FULL if point.mark.full else _PALE)[half] if point.box else point.number or _DOT
-        grid[line][int(point.spot[0])] = (shape, _style(point))
+        shape = _OPEN[point.mark.full] if point.box and point.mark.is_open else shape
+        grid[line][int(point.spot[0])] = (shape, style_of(point))
     scale = ", logarithmic" if across.logarithmic else ""
-    text = Text(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n", style="dim")
+    text = Text().append(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n", style="dim")
     ticks = {int(level(tick)): label for tick, label in zip(up.ticks, tick_texts(picture, up), strict=True)}
     for position, letters in enumerate(grid):
         text.append(f"{ticks.get(position, ''):>{_MARGIN - 2}} {'┤' if position in ticks else '│'}", style="dim")
@@ -204,10 +221,6 @@ def _render_points(picture: Picture, width: int, height: int) -> Text:
         text.append(f"\n{'':{_MARGIN}}" if line_width > width else "  ").append(entry, style=style)
         line_width = _MARGIN + cell_len(entry) if line_width > width else line_width
     return text
-
-
-def _style(point: NamedPoint) -> str:
-    return "dim" if point.colour is None else _STYLES[point.colour % len(_STYLES)]
 
 
 def _add_dotted_line(grid: list[list[Cell]], corners: Sequence[Spot]) -> None:

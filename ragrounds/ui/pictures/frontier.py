@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ragrounds.evals.analyses.pictures import Mark, Picture, Unit, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
-from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.columns import Column, TextTable, at_least, table_of, words
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, in_unit, percent
 
 _CROWDED_FROM = 30
@@ -62,7 +62,7 @@ def frontier_tables(
     def price_of_correct(point: FrontierPoint) -> str:
         """Return the cost of a right answer, or that no answer is right."""
         per = point.per_correct.value if point.per_correct else None
-        return "nothing right" if per is None else amount(per, measure)
+        return "nothing right" if per is None else at_least(amount(per, measure), point.is_lower_bound)
 
     priced = any(point.per_correct is not None for point in frontier.points)
     runs = table_of(
@@ -72,7 +72,7 @@ def frontier_tables(
             words("agent", lambda point: agents[point.run], text=str),
             Column(figure, "score.value", percent),
             Column("95 %", lambda point: ends(point.score.low, point.score.high)),
-            Column("cost", lambda point: amount(point.cost.value, measure)),
+            Column("cost", lambda point: amount(point.cost.value, measure), least_where="is_lower_bound"),
             Column("95 %", lambda point: _range_text(point.cost, measure)),
             *(
                 (
@@ -127,13 +127,21 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
     marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED_FROM
     unit = _unit(frontier.measure)
     times = 100.0 if unit == "dollars" else 1.0
-    for point in frontier.points:
+    runs = list(agents)  # in this order, so that a run's colour does not depend on its cost
+    for point in sorted(frontier.points, key=lambda point: runs.index(point.run)):
         score, cost = point.score, point.cost
         if score.value is None or cost.value is None:
             continue
         has_name = point.on_frontier or not is_crowded
         x, x_low, x_high = (None if end is None else times * end for end in (cost.value, cost.low, cost.high))
-        mark = Mark(name=agents[point.run], x=x, value=score.value, full=point.on_frontier, is_labelled=has_name)
+        mark = Mark(
+            name=agents[point.run],
+            x=x,
+            value=score.value,
+            full=point.on_frontier,
+            is_labelled=has_name,
+            is_open=point.is_lower_bound,
+        )
         if has_name:
             mark = replace(mark, low=score.low, high=score.high, x_low=x_low, x_high=x_high)
         marks.append(mark)
@@ -148,7 +156,10 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         steps=True,
         full="on the frontier: none scores as high for less",
         hollow="not on it",
-        note=f"dots: each of the other {dots:,} runs" if dots else "",
+        note="; ".join(
+            [f"dots: each of the other {dots:,} runs"] * bool(dots)
+            + ["► costs at least this: requests without an answer may be billed"] * any(mark.is_open for mark in marks)
+        ),
     )
 
 

@@ -70,7 +70,7 @@ def named_points(
         ]
         for mark, x, value in valued
     ]
-    full = [spot for (mark, *_), spot in zip(valued, points, strict=True) if mark.full and picture.steps]
+    full = sorted(spot for (mark, *_), spot in zip(valued, points, strict=True) if mark.full and picture.steps)
     lines = [
         (min(x, to) - gap[0] / 2, min(y, end) - gap[1] / 2, max(x, to) + gap[0] / 2, max(y, end) + gap[1] / 2)
         for (x, y), (to, end) in chain(pairwise(steps(full, frame[2])), *bars)
@@ -89,9 +89,8 @@ def named_points(
 
 
 def series(picture: Picture) -> dict[str, int]:
-    """Return the indexes of the groups of points, and of the points without a group, from 0; full ones first."""
-    marks = sorted(picture.marks, key=lambda mark: not mark.full)
-    return {name: index for index, name in enumerate(dict.fromkeys(mark.group or mark.name for mark in marks))}
+    """Return the indexes of the groups of points, and of the points without a group, from 0, in the marks' order."""
+    return {name: index for index, name in enumerate(dict.fromkeys(mark.group or mark.name for mark in picture.marks))}
 
 
 def steps(points: Sequence[Spot], end: float) -> list[Spot]:

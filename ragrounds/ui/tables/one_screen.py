@@ -44,8 +44,10 @@ from ragrounds.ui.text import (
     tokens,
 )
 
-_PICTURE_SIZE = 80, 7
-"""Width and height of the frontier in columns and lines."""
+_OTHER_LINES, _PICTURE_LINES = 24, (7, 20)
+"""Lines of a terminal that are left to the text around the frontier; least and greatest height of the frontier."""
+NO_FRONTIER = "No picture of cost and score: the costs of two runs must be known. prices.toml holds prices of models."
+"""Reason why there is no picture of cost and score."""
 _NAME_WIDTH = 30
 """Width in columns beyond which what a run's name has in common with others is shortened."""
 _MAX_NOTES = 2
@@ -75,8 +77,11 @@ def print_one_screen(
         console.print(Text("\n".join(wrap(line, width)), style="dim"))
     frontier = tables[0].frontier if tables and len(comparison.rows) > 2 else None
     if frontier is not None and len(frontier.points) > 1:
-        picture = frontier_picture(frontier, tables[0].scorer, names)
-        console.print(draw(picture, min(console.width, _PICTURE_SIZE[0]), _PICTURE_SIZE[1]))
+        least, greatest = _PICTURE_LINES
+        height = min(greatest, max(least, console.height - _OTHER_LINES))
+        console.print(draw(frontier_picture(frontier, tables[0].scorer, names), console.width, height))
+    elif tables and len(comparison.rows) > 2:
+        console.print(Text(NO_FRONTIER, style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if comparison.notes[_MAX_NOTES:]:
@@ -118,7 +123,8 @@ def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, s
     costs = run_costs(comparison, tables)
     if any(cost.dollars for cost in costs.values()):
         return {
-            run: f"{dollars(_PRICED_QUESTIONS * cost.dollars)} per {_PRICED_QUESTIONS} questions"
+            run: f"{'at least ' * bool(cost.unanswered)}{dollars(_PRICED_QUESTIONS * cost.dollars)} "
+            f"per {_PRICED_QUESTIONS} questions"
             if cost.dollars is not None
             else "an unknown price"
             for run, cost in costs.items()
@@ -288,6 +294,7 @@ def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str
             dollars=row.cost_uncached / row.made if row.made and row.cost_uncached is not None else None,
             tokens=row.usage.total / row.made if row.made and row.usage else None,
             seconds=row.seconds,
+            unanswered=row.unanswered,
         )
         for row in comparison.rows
     }
@@ -322,9 +329,14 @@ def price_columns(cost: Callable[[Any], QuestionCost], name: str = "") -> tuple[
         per_question = cost(row).dollars
         return None if per_question is None else _PRICED_QUESTIONS * per_question
 
+    def unanswered(row: Any) -> int:
+        return cost(row).unanswered
+
     return (
-        Column(f"$/{_PRICED_QUESTIONS} {name}".rstrip(), price, dollars, spare=1 if name else 0),
-        Column(f"tokens {name}".rstrip(), lambda row: cost(row).tokens, tokens, spare=1),
+        Column(
+            f"$/{_PRICED_QUESTIONS} {name}".rstrip(), price, dollars, spare=1 if name else 0, least_where=unanswered
+        ),
+        Column(f"tokens {name}".rstrip(), lambda row: cost(row).tokens, tokens, spare=1, least_where=unanswered),
     )
 
 
@@ -421,10 +433,9 @@ def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names
             parts.append(f"{overall.missing:,} without a score")
         if row.unrecorded:
             parts.append(f"{number_of(row.unrecorded, 'call')} not recorded")
-        if row.unanswered:
-            bound = "unknown" if row.cost_uncached is None else "at least"
-            parts.append(f"{number_of(row.unanswered, 'request')} without an answer, so costs are {bound}")
         if parts:
             remarks.append(f"{names[row.run]} {', '.join(parts)}")
     if remarks:
         yield f"Not answered: {'; '.join(remarks)}."
+    if count := sum(row.unanswered for row in comparison.rows):
+        yield f"≥ is at least: a provider may bill the {number_of(count, 'request')} without an answer."
