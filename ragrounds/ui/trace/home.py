@@ -15,6 +15,7 @@ from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -31,7 +32,7 @@ from ragrounds.ui.columns import Column, visible_columns
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import cost_columns, prices, run_costs
+from ragrounds.ui.tables.one_screen import NO_FRONTIER, cost_columns, prices, run_costs
 from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
@@ -47,6 +48,8 @@ _COST = 8
 """Minimal cells of a column of costs."""
 _WIDE = 100
 """Cells of a screen from which it has all columns of costs."""
+_OTHER_LINES = 9
+"""Lines of a screen around the list's rows and the frontier."""
 _NAME = 34
 """Maximal cells of an agent's name."""
 
@@ -85,13 +88,18 @@ class HomeScreen(Screen[int | None]):
     """
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]  # noqa: RUF012 (as Screen declares it)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012
     DEFAULT_CSS = """
     HomeScreen {
+        & #runs-pane { height: 1fr; width: 3fr; }
         & Rows { height: 1fr; border: round $border-blurred; &:focus { border: round $accent; } }
         & #about { height: auto; max-height: 5; padding: 0 1; }
         & #frontier { height: auto; padding: 0 1; border: round $border-blurred; display: none; }
-        &.-high #frontier, &.-frontier #frontier { display: block; }
-        &.-low.-frontier Rows { display: none; }
+        &.-high #frontier, &.-frontier #frontier, &.-wide #frontier { display: block; }
+        &.-narrow #body { layout: vertical; }
+        &.-narrow #runs-pane { width: 100%; }
+        &.-wide #frontier { width: 2fr; height: 1fr; }
+        &.-low.-narrow.-frontier #runs-pane { display: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -117,15 +125,18 @@ class HomeScreen(Screen[int | None]):
     def compose(self) -> ComposeResult:
         """Compose the runs, the conclusion on the one under the cursor, and the frontier."""
         yield TopLine("home")
-        yield Rows(self._row, id="runs", title="runs", head=self._heading)
-        yield Static(id="about", markup=False)
-        yield Static(id="frontier", markup=False)
+        with Horizontal(id="body"):
+            with Vertical(id="runs-pane"):
+                yield Rows(self._row, id="runs", title="runs", head=self._heading)
+                yield Static(id="about", markup=False)
+            yield Static(id="frontier", markup=False)
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Show the runs, and read their figures."""
         self.rows.focus()
         self._read()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.show_here())
         self.set_interval(1.0, self.look)
 
     def on_unmount(self) -> None:
@@ -185,8 +196,11 @@ class HomeScreen(Screen[int | None]):
         for run in sorted(runs, key=lambda run: run.created):
             runs_by_questions.setdefault(questions_key(run), []).append(run)
         groups: list[RunGroup] = []
+        free_lines = self.size.height - _OTHER_LINES - (0 if self._is_beside else self._picture_height + 4)
+        free_lines -= len(runs_by_questions)
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
-            group = known_groups.get(key) or RunGroup(folded=bool(groups))
+            free_lines -= len(members)
+            group = known_groups.get(key) or RunGroup(folded=bool(groups) and free_lines < 0)
             group.runs, group.names = members, agent_names(members, names)
             groups.append(group)
         self.groups = groups
@@ -283,7 +297,7 @@ class HomeScreen(Screen[int | None]):
         """Show the conclusion on the runs under the cursor, outcomes of the run's attempts, and the frontier."""
         at_work = sum(overview.so_far for overview in self.overviews.values())
         self.query_one(TopLine).tell(
-            number_of(len(self.overviews), "run"),
+            number_of(sum(len(group.runs) for group in self.groups), "run"),
             f"{at_work} not finished" if at_work else "",
             f"picked: {len(self.picked)}" if self.picked else "",
         )
@@ -306,13 +320,23 @@ class HomeScreen(Screen[int | None]):
         about.update(conclusion)
         self.query_one("#frontier", Static).update(self._picture(group))
 
+    @property
+    def _is_beside(self) -> bool:
+        """True if the frontier takes no lines of the list."""
+        return self.has_class("-wide") or self.has_class("-low")
+
+    @property
+    def _picture_height(self) -> int:
+        return min(32 if self.has_class("-wide") else 20, self.size.height - _OTHER_LINES)
+
     def _picture(self, group: RunGroup) -> Text:
         table = group.table
         if table is None or table.frontier is None or len(table.frontier.points) < 2:
-            return Text("No picture: costs of two runs at least must be known." if table else "", "dim")
-        room = min(20, self.size.height - 9)
+            return Text(NO_FRONTIER if table else "", "dim")
+        width = self.size.width * 2 // 5 if self.has_class("-wide") else self.size.width
+        picture = frontier_picture(table.frontier, table.scorer, group.names)
         try:
-            return draw(frontier_picture(table.frontier, table.scorer, group.names), self.size.width - 4, room)
+            return draw(picture, width - 4, self._picture_height, "dark" if self.app.current_theme.dark else "light")
         except UserError as error:
             return Text(str(error), "dim")
 

@@ -6,8 +6,10 @@ import pytest
 from rich.color import Color as Drawn
 from textual.app import App
 from textual.color import Color
+from textual.theme import Theme
 
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.ui.theme import SERIES, palette, series_name
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.themes import DARK, LEAST_CONTRAST, LIGHT, THEMES, contrast
 from ragrounds.ui.trace.widgets import STYLES, Rows
@@ -42,6 +44,13 @@ def test_contrast_is_that_of_the_guidelines() -> None:
     assert contrast(Color.parse("#000000"), Color.parse("#ffffff")) == pytest.approx(21.0)
     assert contrast(Color.parse("#123456"), Color.parse("#123456")) == pytest.approx(1.0)
     assert contrast(Color.parse("#777777"), Color.parse("#ffffff")) == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_every_colour_of_an_agent_can_be_read(theme: Theme) -> None:
+    colours, background = palette(theme.dark), Color.parse(theme.background or "")
+    for index in range(SERIES):
+        assert contrast(Color.parse(colours[series_name(index)]), background) >= LEAST_CONTRAST, index
 
 
 def weak(app: App[None]) -> dict[tuple[str, str], str]:

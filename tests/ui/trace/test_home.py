@@ -11,13 +11,16 @@ from textual.pilot import Pilot
 from ragrounds.api import trace
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.bars import TopLine
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.home import HomeScreen, bar_cells
+from ragrounds.ui.trace.themes import DARK, LIGHT
 from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from ragrounds.ui.trace.widgets import Rows
 from tests.ui.trace.making import Journal, attempt, fill, make_run, model_call, question, score, step
 from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.test_contrast import weak
 
 HOSTILE = "evil[x=\x1b[31m]"
 
@@ -68,8 +71,12 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert "█" in good
         assert "60-86" in good
         assert "\x1b" not in shown
-        assert ("▸ quiz · 6 questions" in shown) is (size[0] > 0)
+        assert "▾ quiz · 6 questions" in shown
+        assert "3 of 6" in shown
         assert ("dollars at full price" in shown) is (size[1] > 36)
+        is_beside = any("dollars at full price" in line and "benchmark, agent" in line for line in lines)
+        assert is_beside is (size[0] >= 140)
+        assert lines[-1].lstrip().startswith("⏎ Open")
         assert all(len(line) <= size[0] for line in lines)
 
 
@@ -105,10 +112,28 @@ async def test_two_are_picked_and_opened_where_they_differ_first(several: Store)
         assert [run.agent for run in app.browse.attempt_list.pages.runs] == [HOSTILE, "good"]
 
 
-async def test_runs_on_other_questions_unfold_and_say_how_far_they_are(several: Store) -> None:
-    app = TraceApp(several)
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+async def test_every_word_of_it_can_be_read(several: Store, theme: str) -> None:
+    app = TraceApp(several, theme=theme)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        assert "evil ⣤" in screen(app)
+        assert weak(app) == {}
+
+
+async def test_runs_are_never_counted_as_none_while_they_are_read(several: Store, monkeypatch) -> None:
+    counts: list[str] = []
+    monkeypatch.setattr(TopLine, "tell", lambda line, *parts: counts.append(parts[0]))
+    async with TraceApp(several).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+    assert set(counts) == {"4 runs"}
+
+
+async def test_runs_on_other_questions_unfold_and_say_how_far_they_are(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(80, 13)) as pilot:
+        await settle(pilot)
+        assert "▸ quiz · 6 questions" in screen(app)
         await press(pilot, "end", "enter")
         await settle(pilot)
         shown = screen(app)
