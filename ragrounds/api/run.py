@@ -39,7 +39,7 @@ from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord
-from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.budget import BudgetStop, check_prices
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.derived_runs import plan_repetition
 from ragrounds.evals.engine.opening import opening_recorded
@@ -411,6 +411,8 @@ class _Replay:
             seed=None if self.until else request.seed,
             only=self._pilot_only,
         )
+        if request.budget.cost is not None and request.journal != "replay" and counts.left:
+            check_prices(model for planned in self.planned_runs for model in planned.all_models)
         spent = BudgetStop(request.budget)
         # A replay costs nothing, so an agent that cannot be replayed does not end the others.
         several = request.journal == "replay" and len(self.planned_runs) > 1

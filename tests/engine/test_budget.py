@@ -55,14 +55,14 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
         concurrency=1,
         stops=[BudgetStop(Budget(cost=5))],
     )
-    assert "unknown" in ended
+    assert "no price of test:scripted is known" in ended
     assert len(store.done(one.run)) == 1
     journal.close()
 
 
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize(
-    ("price", "said"), [(0.001, "the budget of $0.0035 is used up: $0.0040,"), (None, "the cost of a call is unknown")]
+    ("price", "said"), [(0.001, "the budget of $0.0035 is used up: $0.0040,"), (None, "no price of test:scripted is known")]
 )
 async def test_requests_without_an_answer_count_as_paid(
     store: Store, answers: bool, price: float | None, said: str
@@ -93,7 +93,7 @@ async def test_a_failed_call_with_known_tokens_and_an_unknown_price_makes_the_co
     run, stop = planned(store, "direct", asked, golds, Cut(cost=None)), BudgetStop(Budget(cost=5))
     journal = StoreJournal(store)
     ended = await replay(ReplayedRuns(store, journal, [run], scorers_for), asked, golds, concurrency=1, stops=[stop])
-    assert ended == "the budget of $5 cannot be checked: the cost of a call is unknown"
+    assert ended.startswith("the budget of $5 cannot be checked: no price of test:scripted is known. Give one: MODEL[")
     journal.close()
 
 

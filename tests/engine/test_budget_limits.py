@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.base.errors import UserError
+from ragrounds.evals.engine.budget import Budget, BudgetStop, check_prices
+from tests.engine.doubles import ScriptedModel
 
 
 def used(budget: Budget, *counted: tuple[float | None, int | None]) -> str:
@@ -14,6 +16,14 @@ def used(budget: Budget, *counted: tuple[float | None, int | None]) -> str:
     for cost, tokens in counted:
         stop.count(cost, tokens)
     return stop.reached()
+
+
+def test_a_model_without_a_price_is_named_before_the_first_call() -> None:
+    unpriced = ScriptedModel(spec="openai:mystery[server=http://127.0.0.1:9/v1]", cost=None)
+    check_prices([ScriptedModel()])
+    with pytest.raises(UserError, match=r"needs a price of openai:mystery, .* MODEL\[price_input=….* prices.toml"):
+        check_prices([ScriptedModel(), unpriced])
+    assert unpriced.asked == []
 
 
 def test_without_a_limit_nothing_is_reached() -> None:

@@ -11,9 +11,9 @@ from rich.segment import Segment
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.pictures.frontier import frontier_picture
+from ragrounds.ui.pictures.frontier import NO_FRONTIER, frontier_picture
 from ragrounds.ui.pictures.named_points import series
-from ragrounds.ui.tables.one_screen import NO_FRONTIER, print_one_screen
+from ragrounds.ui.tables.one_screen import print_one_screen
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

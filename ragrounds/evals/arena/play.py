@@ -21,7 +21,7 @@ from ragrounds.base.spent import known_sum
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
-from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.budget import BudgetStop, check_prices
 from ragrounds.evals.engine.circuit_breaker import FailureCount
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
@@ -85,7 +85,7 @@ class ArenaPlayer:
     ) -> None:
         self._max_cost = options.budget.cost
         if self._max_cost is not None:
-            _check_prices(judges)
+            check_prices(judges)
         self._arena, self._lineup, self._judges = arena, lineup, tuple(judges)
         self._arenas, self._prompts = arenas, PromptFolder()
         self._listener = options.listener
@@ -299,15 +299,6 @@ def _fitted(model: Model, question: str, texts: tuple[str, str]) -> tuple[str, s
     if sum(model.count(text) for text in texts) <= available:
         return texts
     return model.cut(texts[0], available // 2), model.cut(texts[1], available // 2)
-
-
-def _check_prices(judges: Sequence[Model]) -> None:
-    for judge in judges:
-        if judge.price(Reply(text="", usage=Usage(1, 1))) is None:
-            raise UserError(
-                f"A limit on cost needs a price for the judge {judge.spec}, and none is known. Give one: "
-                "MODEL[price_input=…,price_output=…] in dollars per million tokens, or leave --max-cost out."
-            )
 
 
 class PlayEstimate(Struct, frozen=True, kw_only=True):

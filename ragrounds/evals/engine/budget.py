@@ -6,11 +6,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
+from operator import attrgetter
 
 from msgspec import Struct
 
-from ragrounds.base.contracts import FinishedAttempt
-from ragrounds.base.spent import known_sum
+from ragrounds.base.contracts import FinishedAttempt, Model
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply
+from ragrounds.base.spent import Usage, known_sum
+from ragrounds.evals.trace.traces import calls
+
+_REMEDY = "Give one: MODEL[price_input=…,price_output=…] or prices.toml, in dollars per million tokens"
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +34,20 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Wall-clock seconds since the command began."""
 
 
+def check_prices(models: Iterable[Model]) -> None:
+    """Check that a limit on cost can be checked: every model has a price.
+
+    Raises:
+        UserError: the price of a model is unknown.
+    """
+    for model in models:
+        if model.price(Reply(text="", usage=Usage(1, 1), busy=0.0)) is None:
+            raise UserError(
+                f"A limit on cost needs a price of {model.spec.partition('[')[0]}, and none is known. {_REMEDY}, or "
+                "leave --max-cost out."
+            )
+
+
 class BudgetStop:
     """Stopping rule that ends a run whose budget is used up (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
@@ -37,6 +58,8 @@ class BudgetStop:
         self._started = time.monotonic()
         self._cost: float | None = 0.0
         self._tokens: int | None = 0
+        self._unpriced = ""
+        """Model of the first call whose cost is unknown; empty if there is none or it is not recorded."""
 
     @property
     def parts(self) -> tuple[tuple[str, float | None, float], ...]:
@@ -60,6 +83,11 @@ class BudgetStop:
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
+        if finished.billable is None and not self._unpriced:
+            unpriced = [call for call in calls(finished.attempt.events) if call.cost_uncached is None]
+            # A call that failed has no cost either: one with a reply comes first.
+            unpriced.sort(key=attrgetter("is_counted"), reverse=True)
+            self._unpriced = unpriced[0].actor.partition("[")[0] if unpriced else ""
         self.count(finished.billable, finished.tokens_made)
 
     def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
@@ -75,7 +103,8 @@ class BudgetStop:
         budget, rest = self._budget, "without calls then in flight"
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
             if self._cost is None:
-                return f"the budget of ${budget.cost:g} cannot be checked: the cost of a call is unknown"
+                reason = f"no price of {self._unpriced} is known. {_REMEDY}" if self._unpriced else ""
+                return f"the budget of ${budget.cost:g} cannot be checked: {reason or 'the cost of a call is unknown'}"
             return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, {rest}"
         if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
             if self._tokens is None:

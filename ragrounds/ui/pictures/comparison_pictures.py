@@ -15,7 +15,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.pictures.frontier import frontier_picture, titled_by
+from ragrounds.ui.pictures.frontier import NO_FRONTIER, frontier_picture, titled_by
 
 _MAX_ROWS = 40
 """Maximum number of rows of intervals; the first rows are shown, and a note counts all."""
@@ -179,11 +179,7 @@ class ComparisonPicture(NamedTuple):
 COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
     "scores": ComparisonPicture(score_picture),
     "differences": ComparisonPicture(difference_picture, "no two runs have scores for the same question"),
-    "frontier": ComparisonPicture(
-        comparison_frontier,
-        "it takes two runs with a known cost. Give prices in prices.toml, or choose what to count with --cost tokens, "
-        "calls or seconds",
-    ),
+    "frontier": ComparisonPicture(comparison_frontier, NO_FRONTIER),
     "datasets": ComparisonPicture(dataset_picture, "these questions are of one dataset"),
 }
 """Pictures of a comparison by name, the default one first."""

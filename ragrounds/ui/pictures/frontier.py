@@ -17,6 +17,11 @@ from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, in_unit, percent
 
 _CROWDED_FROM = 30
 """Number of runs from which on a picture has no room for the number and the intervals of each."""
+NO_FRONTIER = (
+    "it takes two runs with a known cost. Give prices in prices.toml, or choose what to count with --cost tokens, "
+    "model_calls or seconds"
+)
+"""Reason why there may be no frontier."""
 UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars at full price",
     "cost_paid": "dollars paid",

@@ -26,7 +26,7 @@ from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
 from ragrounds.ui.agent_names import short_names
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
-from ragrounds.ui.pictures.frontier import amount, frontier_picture
+from ragrounds.ui.pictures.frontier import NO_FRONTIER, amount, frontier_picture
 from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import listed, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
@@ -46,8 +46,6 @@ from ragrounds.ui.text import (
 
 _OTHER_LINES, _PICTURE_LINES = 24, (7, 20)
 """Lines of a terminal that are left to the text around the frontier; least and greatest height of the frontier."""
-NO_FRONTIER = "No picture of cost and score: the costs of two runs must be known. prices.toml holds prices of models."
-"""Reason why there is no picture of cost and score."""
 _NAME_WIDTH = 30
 """Width in columns beyond which what a run's name has in common with others is shortened."""
 _MAX_NOTES = 2
@@ -81,7 +79,7 @@ def print_one_screen(
         height = min(greatest, max(least, console.height - _OTHER_LINES))
         console.print(draw(frontier_picture(frontier, tables[0].scorer, names), console.width, height))
     elif tables and len(comparison.rows) > 2:
-        console.print(Text(NO_FRONTIER, style="dim"))
+        console.print(Text("\n".join(wrap(f"No picture of cost and score: {NO_FRONTIER}.", width)), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if comparison.notes[_MAX_NOTES:]:

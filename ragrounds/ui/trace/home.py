@@ -30,9 +30,9 @@ from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.columns import Column, visible_columns
 from ragrounds.ui.pictures.chart_text import draw
-from ragrounds.ui.pictures.frontier import frontier_picture
+from ragrounds.ui.pictures.frontier import NO_FRONTIER, frontier_picture
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import NO_FRONTIER, cost_columns, prices, run_costs
+from ragrounds.ui.tables.one_screen import cost_columns, prices, run_costs
 from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
@@ -332,7 +332,7 @@ class HomeScreen(Screen[int | None]):
     def _picture(self, group: RunGroup) -> Text:
         table = group.table
         if table is None or table.frontier is None or len(table.frontier.points) < 2:
-            return Text(NO_FRONTIER if table else "", "dim")
+            return Text(f"No picture: {NO_FRONTIER}." if table else "", "dim")
         width = self.size.width * 2 // 5 if self.has_class("-wide") else self.size.width
         picture = frontier_picture(table.frontier, table.scorer, group.names)
         try:
