@@ -45,6 +45,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     system: str = ""
     """Import path of a user's system, ``./mine.py:graph``: a synonym of `graph`."""
     summary: str = ""
+    group: str = ""
+    """Heading in the list of agents, by how they search. Not part of the agent's identity."""
     alias: str = field(default="", name="as")
     """Name in tables and figures, ``as = "GPT-3.5 + RAG"``. If empty, the agent's text is used. Not part of its
     identity.

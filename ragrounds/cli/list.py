@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated
 
@@ -13,12 +13,10 @@ from rich.text import Text
 
 from ragrounds.api import agents, choices
 from ragrounds.base.errors import UserError, nearest, unknown
-from ragrounds.base.specs import Spec
 from ragrounds.cli import options
 from ragrounds.cli.output import print_fields, print_json, say, tell
-from ragrounds.ui.columns import table_of, words
 from ragrounds.ui.profiles import print_profile
-from ragrounds.ui.tables.list_tables import missing_lines, retriever_table
+from ragrounds.ui.tables.list_tables import grouped_lines, missing_lines, retriever_table
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import safe
 
@@ -85,15 +83,17 @@ def _list_agents(as_json: bool) -> None:
         listed = {name: {**msgspec.to_builtins(card), "package": packages[name]} for name, card in cards.items()}
         print_json(listed, "agents")
         return
+    sources = {name: f"From the package {package}." if package else "" for name, package in packages.items()}
+    sources |= {name: f"After {card.source}." for name, card in cards.items() if card.source}
+    by_group = sorted(cards.items(), key=lambda item: (item[1].searches, item[1].group))
+    _print_groups((card.group or "others", name, f"{card.summary} {sources[name]}") for name, card in by_group)
+    say("next: ragrounds list agents NAME (all about it)")
+
+
+def _print_groups(entries: Iterable[tuple[str, str, str]]) -> None:
     console = results_console()
-    for name, card in cards.items():
-        console.print(Text(name, style="bold"), Text(f"  {card.summary}"), sep="\n")
-        if card.source:
-            console.print(Text(f"  after {card.source}", style="dim"))
-        if packages[name]:
-            console.print(Text(f"  from the package {packages[name]}", style="dim"))
-        retriever = {"retriever": card.retriever} if card.searches else {}
-        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **retriever})}\n", style="cyan"))
+    for line in grouped_lines(entries, console.width):
+        console.print(line)
 
 
 def _agent(agent: str, profile: str | None, model: str | None, as_json: bool) -> None:
@@ -190,16 +190,16 @@ def _list_scorers(as_json: bool) -> None:
     if as_json:
         print_json(scorers, "scorers")
         return
-    columns = (
-        words("name", unfolded=True),
-        words("what it says", "summary"),
-        words("unit"),
-        words("better", "direction"),
-        words("questions", lambda scorer: ", ".join(scorer.kinds)),
-        words("needs", lambda scorer: scorer.needs or "nothing"),
-        words("package"),
+    _print_groups(
+        (
+            f"{', '.join(scorer.kinds)} questions" + (f", by {scorer.needs}" if scorer.needs else ""),
+            scorer.name + (" ↓" if scorer.direction == "lower" else ""),
+            scorer.summary.removesuffix("; lower is better").replace(", by the judge", "")
+            + (f" (package {scorer.package})" if scorer.package else ""),
+        )
+        for scorer in sorted(scorers, key=lambda scorer: (bool(scorer.needs), scorer.kinds, scorer.needs))
     )
-    print_table(table_of("scorers", scorers, columns, title=""), results_console())
+    say("↓: lower is better. next: ragrounds list scorers NAME")
 
 
 def _list_lines(kind: str, as_json: bool) -> None:

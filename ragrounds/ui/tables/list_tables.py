@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from rich.text import Text
+
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.tools.retriever import Retriever
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import one_line, safe
 
 
 def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
@@ -18,6 +20,23 @@ def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
 
     columns = (words("name", unfolded=True), words("what it is", about, text=safe))
     return table_of("retrievers", retrievers, columns, title="retrievers")
+
+
+def grouped_lines(entries: Iterable[tuple[str, str, str]], width: int) -> Iterator[Text]:
+    """Yield a heading for each group, followed by a line for each of its entries, which is cut at the width.
+
+    Args:
+        entries: group, name and description; groups are in the order of their first entries.
+        width: columns of the terminal.
+    """
+    groups = dict[str, list[tuple[str, str]]]()
+    for group, name, description in entries:
+        groups.setdefault(group, []).append((safe(name), description))
+    for group, members in groups.items():
+        name_width = max(len(name) for name, _ in members)
+        yield Text(safe(group), style="bold")
+        for name, description in members:
+            yield Text(f"  {name:{name_width}}  {one_line(description, width - name_width - 4)}")
 
 
 def missing_lines(missing: Iterable[tuple[str, str]]) -> Iterator[str]:
