@@ -104,12 +104,12 @@ class LedgerView(Result, frozen=True, kw_only=True):
     repriced: RepricedCalls | None = None
     """Calls whose prices were changed; ``None`` if none were."""
 
-    def draw(self, console: Console) -> None:
-        """Print a line for each part, and their sum."""
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print a line for each part, and their sum; with `full`, models with all their parameters."""
         if not self.ledger.lines:
             console.print(f"No calls yet in {self.place}.", markup=False)
             return
-        print_table(ledger_table(self.ledger), console)
+        print_table(ledger_table(self.ledger, full=full), console)
 
     def own_frames(self) -> tuple[Frame, ...]:
         """Return the frame of the ledger."""

@@ -118,10 +118,10 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
         attempt_trace = show_attempt(self.id, question, epoch, self.settings)
         return AttemptTrace(*(getattr(attempt_trace, name) for name in attempt_trace.__struct_fields__))
 
-    def draw(self, console: Console) -> None:
-        """Print the run's facts, figures and costs."""
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print the run's figures; with `full`, also all that its fingerprint covers, and its ledger."""
         details = self.details()
-        print_run(details.run, details.at_work, details.comparison, details.ledger, details.reads, console)
+        print_run(details.run, details.at_work, details.comparison, details.ledger, details.reads, console, full=full)
 
 
 class StoredRuns(RunsResult, frozen=True, kw_only=True):

@@ -111,6 +111,7 @@ def ledger_command(
         list[str] | None,
         typer.Option(help="A model with its price, for these: 'openai:NAME[price_input=0.1,price_output=0.4]'."),
     ] = None,
+    full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what runs cost, judging included: what was paid, and what it would cost with an empty journal.
@@ -143,7 +144,7 @@ def ledger_command(
     elif not view.ledger.lines:
         say("These runs have made no calls." if runs else f"No calls yet in {view.place}.")
     else:
-        view.draw(results_console())
+        view.draw(results_console(), full=full)
     _report_unfinished(view)
 
 

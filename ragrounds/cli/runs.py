@@ -62,13 +62,13 @@ def list_command(
 
 
 @runs.command("show")
-def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
-    """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
+def show_command(run: options.RunName, full: options.Full = False, as_json: options.AsJson = False) -> None:
+    """Show what a run is, how far it is, its score, and what it cost; with --full, all that its fingerprint covers."""
     loaded = load(run)
     if as_json:
         print_json(loaded.details())
     else:
-        loaded.draw(results_console())
+        loaded.draw(results_console(), full=full)
 
 
 @runs.command("diff")

@@ -174,7 +174,9 @@ def test_keys_are_in_no_export_and_no_temporary_file(forked_cli: Cli, tmp_path: 
     assert list((tmp_path / "published").glob("*.bundle.jsonl")), "the bundle is searched, too"
     said.append(forked_cli("journal", "write", *agents, "--out", str(tmp_path / "calls.jsonl")))
     said += [
-        forked_cli(*words, agent) for agent in agents for words in (("runs", "show"), ("compare", "--full", "--json"))
+        forked_cli(*words, agent)
+        for agent in agents
+        for words in (("runs", "show", "--full"), ("compare", "--full", "--json"))
     ]
     said.append(forked_cli("trace", *agents, "--format", "json"))
     said.append(forked_cli("doctor", "--store", **planted))

@@ -167,7 +167,7 @@ def test_a_key_is_in_no_file_and_no_export(
     assert {path.name for path in out.iterdir()} >= {"runs.jsonl", "runs.otel", "runs.store"}
     call("report", *runs[1:4], "--out", str(out / "report.html"))
     for run in runs[1:]:
-        call("runs", "show", run)
+        call("runs", "show", run, "--full")
         call("show", run, question, codes=(0, 2))  # some runs stopped before its end
         call("ledger", run)
     call("compare", *runs[1:3])

@@ -442,7 +442,7 @@ def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, h
     done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
     paid = re.search(r"paid \$([\d.]+)", done.stderr)[1]
     assert "5 model calls: 5 made now" in done.stderr
-    told = command("runs", "show", "direct").stdout
+    told = command("runs", "show", "direct", "--full").stdout
     assert f"${paid}" in told
     rows = json.loads(command("compare", "direct", "--json").stdout)["rows"]
     assert rows[0]["judging_calls"] == 5

@@ -162,7 +162,7 @@ def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, 
     assert 0 < changed < 12
     assert again == changed
 
-    shown = cli("runs", "show", second).stdout
+    shown = cli("runs", "show", second, "--full").stdout
     assert "retriever_code" in shown
 
 

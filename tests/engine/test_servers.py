@@ -196,7 +196,7 @@ def test_another_server_at_an_address_is_kept_apart(command: Cli, home: Path) ->
     first, _, second, _ = identities(home)
     assert "fingerprint=" not in first
     assert "fingerprint=" in second
-    assert "root=/weights/b" in command("runs", "show", other).stdout
+    assert "root=/weights/b" in command("runs", "show", other, "--full").stdout
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_another_model_that_answers_is_said(command: Cli, home: Path, tmp_path: 
     said = "was answered by cheap in 2 of 4 calls, asked m."
     (run,) = run_ids(home)
     assert f"Note: {run} {said}" in " ".join(done.stdout.split())
-    shown = command("runs", "show", run).stdout
+    shown = command("runs", "show", run, "--full").stdout
     assert said in " ".join(shown.split())
     assert "m-2024-08-06 in 2 calls" in shown
     (row,) = json.loads(command("compare", run, "--json").stdout)["rows"]

@@ -191,7 +191,7 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
 def test_what_is_kept_and_shown(write: Any, ran: Runs, command: Any, server: Any) -> None:
     write('os.environ["MODEL"]', text=BY_OPENAI)
     first = ran(MODEL="a", OPENAI_API_KEY="sk-abcdefghijklmnopqrst123456")
-    shown = command("runs", "show", first.run).stdout
+    shown = command("runs", "show", first.run, "--full").stdout
     assert f"openai:a[server={server.url}" in shown.replace("\n", "").replace(" ", "")
     for part in ("read: package", "openai", "read: variable", "MODEL =a", "read: code", "mine.py", "function"):
         assert part in shown

@@ -23,7 +23,7 @@ from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.arena_tables import arena_parts
-from ragrounds.ui.tables.comparison_words import short_judges
+from ragrounds.ui.tables.comparison_words import short_models
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, figure_text, one_line, percent
 
 SCORED = "as scored"
@@ -61,7 +61,7 @@ def verdict_parts(
         rows: list[tuple[str, ...]] = []
         agreed: list[tuple[str, ...]] = []
         remarks: list[str] = []
-        called = short_judges(judge for _, run, _ in judged_runs for judge in store.judges(run))
+        called = short_models(judge for _, run, _ in judged_runs for judge in store.judges(run))
         if full_names := [f"{short} is {one_line(judge, 200)}" for judge, short in called.items() if short != judge]:
             remarks.append(f"{'; '.join(full_names)}.")
         for name, run, scored in judged_runs:

@@ -13,7 +13,7 @@ from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.frontier import UNITS
-from ragrounds.ui.tables.comparison_words import judged_by, short_judges
+from ragrounds.ui.tables.comparison_words import judged_by, short_models
 from ragrounds.ui.text import number_of
 
 
@@ -91,7 +91,7 @@ def _judge_words(comparison: Comparison, scorers: Sequence[str], judges: Mapping
     if noise := list(dict.fromkeys(line.noise for table in tables for line in table.lines if line.noise)):
         sentences.append(f"Asked again about some answers, the judge says another thing of {'; '.join(noise)} of them.")
     gave = {judge for several in by_judges for sources, _ in several for judge in sources.judges}
-    short_names = short_judges(judge for names in judges.values() for judge in names)
+    short_names = short_models(judge for names in judges.values() for judge in names)
     if uninvolved := [name for judge, name in short_names.items() if judge not in gave]:
         sentences.append(f"Also asked, without a part in these scores: {', '.join(uninvolved)}.")
     return " ".join(sentences)

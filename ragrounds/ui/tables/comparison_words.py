@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from shlex import quote
 
+from ragrounds.base.specs import without_addresses
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, ComparedSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
@@ -35,17 +36,17 @@ from ragrounds.ui.text import (
 _MAX_NAME_LENGTH = 60
 
 
-def short_judges(specs: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each judge: its model without server and parameters, unless another judge has the same.
+def short_models(specs: Iterable[str]) -> dict[str, str]:
+    """Return a short name for each model: without parameters, else without addresses, if no other model has the same.
 
     The names are safe to show.
     """
     distinct = list(dict.fromkeys(specs))
-    heads = Counter(spec.partition("[")[0] for spec in distinct)
-    return {
-        spec: one_line(head if heads[head := spec.partition("[")[0]] == 1 else spec, _MAX_NAME_LENGTH)
-        for spec in distinct
-    }
+    names = dict(zip(distinct, distinct, strict=True))
+    for shorten in (without_addresses, lambda spec: spec.partition("[")[0]):
+        counts = Counter(map(shorten, distinct))
+        names |= {spec: shorten(spec) for spec in distinct if counts[shorten(spec)] == 1}
+    return {spec: one_line(name, _MAX_NAME_LENGTH) for spec, name in names.items()}
 
 
 def judge_phrase(judges: ScoreJudges, names: Mapping[str, str] | None = None) -> str:
@@ -55,7 +56,7 @@ def judge_phrase(judges: ScoreJudges, names: Mapping[str, str] | None = None) ->
         judges: the judges of the scores.
         names: judge → name; by default its short name.
     """
-    short_names = names or short_judges(judges.judges)
+    short_names = names or short_models(judges.judges)
     judge_names = [short_names[judge] for judge in judges.judges]
     if not judges.known:
         several = f"a majority among {joined_words(judge_names)}" if judges.panel else joined_words(judge_names, "or")
@@ -71,7 +72,7 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
         judges: each set of judges, with the runs that they judged.
         names: run id → name.
     """
-    short_names = short_judges(judge for score_judges, _ in judges for judge in score_judges.judges)
+    short_names = short_models(judge for score_judges, _ in judges for judge in score_judges.judges)
     if len(judges) == 1:
         return judge_phrase(judges[0][0], short_names)
     return "; ".join(

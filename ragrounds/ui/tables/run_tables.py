@@ -22,8 +22,8 @@ from ragrounds.ui.agent_names import corpora_apart
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_columns import LISTED
-from ragrounds.ui.tables.comparison_words import alone_words
-from ragrounds.ui.tables.text_tables import print_table, results_console
+from ragrounds.ui.tables.comparison_words import alone_words, short_models
+from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
 
@@ -91,49 +91,47 @@ def print_run(
     at_work: str,
     comparison: Comparison | None,
     costs: Ledger,
-    reads: Sequence[Read] = (),
-    console: Console | None = None,
+    reads: Sequence[Read],
+    console: Console,
+    *,
+    full: bool,
 ) -> None:
-    """Print a run's identity, figures and costs, and what it has read, by default on stdout.
+    """Print a run's figures; with `full`, also its outcomes, its identity, what it has read, and its ledger.
 
     `at_work` names the process that is running it; empty if none is.
     """
-    console = console or results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    rows = list(_run_facts(run, at_work))
+    scores = [
+        (
+            f"score ({table.scorer})",
+            alone_words(table.lines[0], table.unit)
+            + "".join(
+                f"; {scorer_table.scorer} {in_scale(scorer_table.lines[0].overall.value, scorer_table.unit)}"
+                for scorer_table in other_tables
+            ),
+        )
+        for table, other_tables in (comparison.shown_tables() if comparison else ())
+        if table.lines[0].overall.value is not None
+    ]
+    rows = [*scores, *_run_facts(run, at_work)]
     if comparison is not None:
         rows += _figure_facts(comparison.rows[0])
         rows += [
             ("answered by", ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items()))
             for names in comparison.rows[0].answered_by.values()
         ]
-        rows += [
-            (
-                f"score ({table.scorer})",
-                alone_words(table.lines[0], table.unit)
-                + "".join(
-                    f"; {scorer_table.scorer} {in_scale(scorer_table.lines[0].overall.value, scorer_table.unit)}"
-                    for scorer_table in other_tables
-                ),
-            )
-            for table, other_tables in comparison.shown_tables()
-            if table.lines[0].overall.value is not None
-        ]
-        rows += [("note", note) for note in comparison.notes]
-        for scorer_table in comparison.tables:
-            counts = scorer_table.lines[0].outcomes
-            outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
-            rows.append((f"outcomes ({scorer_table.scorer})", outcomes))
-    rows += [("server reported", f"{server}: {_plain_text(facts)}") for server, facts in run.servers.items()]
-    rows += [(f"identity: {name}", _plain_text(value)) for name, value in run.identity.items()]
-    rows += [(f"read: {read.kind}", " ".join(filter(None, (read.name, read.value)))) for read in reads]
+        rows += [("note", note) for note in (comparison.notes if full else comparison.notes[:1])]
+    if full:
+        rows += _identity_facts(run, comparison, reads)
+    else:
+        rows.append(("more", "--full: notes, outcomes, costs by node, fingerprint"))
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
-    if costs.lines:
-        print_table(ledger_table(costs), console)
+    if costs.lines and full:
+        print_table(ledger_table(costs, full=True), console)
 
 
 def differences_table(differences: Sequence[RunDifference], first: str, second: str) -> TextTable:
@@ -161,11 +159,25 @@ def _run_facts(run: Run, at_work: str) -> list[tuple[str, str]]:
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
             + (", imported" if run.origin == "imported" else ""),
         ),
-        ("fingerprint", run.fingerprint),
         *([("asked for by", f"ragrounds run {command}")] if run.origin == "replayed" else []),
         *([("worked at by", at_work)] if at_work else []),
-        *([("begun by", f"ragrounds {run.version}")] if run.version else []),
     ]
+
+
+def _identity_facts(run: Run, comparison: Comparison | None, reads: Sequence[Read]) -> Iterator[tuple[str, str]]:
+    yield "fingerprint", run.fingerprint
+    if run.version:
+        yield "begun by", f"ragrounds {run.version}"
+    for scorer_table in comparison.tables if comparison else ():
+        counts = scorer_table.lines[0].outcomes
+        outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
+        yield f"outcomes ({scorer_table.scorer})", outcomes
+    for server, facts in run.servers.items():
+        yield "server reported", f"{server}: {_plain_text(facts)}"
+    for name, value in run.identity.items():
+        yield f"identity: {name}", _plain_text(value)
+    for read in reads:
+        yield f"read: {read.kind}", " ".join(filter(None, (read.name, read.value)))
 
 
 def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
@@ -191,8 +203,9 @@ def _plain_text(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def ledger_table(ledger: Ledger) -> TextTable:
-    """Return one line for each part, the most expensive first, and their sum."""
+def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
+    """Return one line for each part, the most expensive first, and their sum; with `full`, models with parameters."""
+    short_specs = {} if full else short_models(line.model for line in ledger.lines)
     lines = [*ledger.lines, ledger.total] if len(ledger.lines) != 1 else list(ledger.lines)
 
     def name(key: str) -> Column:
@@ -201,7 +214,10 @@ def ledger_table(ledger: Ledger) -> TextTable:
         def cell(line: LedgerLine) -> str:
             """Return the name of a line."""
             last = line is ledger.total and len(lines) > 1
-            return "all" if last and key == ledger.by[0] else getattr(line, key)
+            if last and key == ledger.by[0]:
+                return "all"
+            name = getattr(line, key)
+            return short_specs.get(name, name) if key == "model" else name
 
         return words(key, cell, unfolded=key == "run")
 
@@ -221,9 +237,10 @@ def ledger_table(ledger: Ledger) -> TextTable:
 
 
 def _full_price_text(line: LedgerLine) -> str:
-    at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
+    if line.unpriced and line.known:
+        return f"≥ {dollars(line.known)}"
     mark = "≥ " if line.unanswered and line.cost_uncached is not None else ""
-    return f"{mark}{dollars(line.cost_uncached)}{at_least}"
+    return f"{mark}{dollars(line.cost_uncached)}"
 
 
 _LEDGER_COLUMNS = (
