@@ -1,7 +1,8 @@
-"""The store has one version: another one's is refused in one line. Processes that open a new store make it once."""
+"""A later version's store is refused in one line, an earlier one's is migrated once, and 1.0.0rc1's is read."""
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import open_source
@@ -29,6 +31,48 @@ def test_another_version_is_refused_in_one_line_and_stays_as_it_is(tmp_path: Pat
     with pytest.raises(UserError, match=refused), open_source(str(path)):
         pass
     assert contents(path) == before
+
+
+def add_colour(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("ALTER TABLE runs ADD COLUMN colour TEXT")
+
+
+def fail_halfway(connection: sa.Connection) -> None:
+    add_colour(connection)
+    raise UserError("halfway")
+
+
+def test_an_earlier_version_is_migrated_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.sqlite"
+    Store(tmp_path).close()
+    before = contents(path)
+    monkeypatch.setattr(schema, "VERSION", schema.FIRST_VERSION + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", (fail_halfway,))
+    with pytest.raises(UserError, match="halfway"):
+        Store(tmp_path)
+    with pytest.raises(UserError, match=r"version 2, and a file that is read is never changed"), open_source(str(path)):
+        pass
+    assert contents(path) == before
+    monkeypatch.setattr(schema, "MIGRATIONS", (add_colour,))
+    for _ in range(2):  # a second opening must not repeat the step
+        Store(tmp_path).close()
+    with open_source(str(path)) as engine:
+        assert "colour" in {column["name"] for column in sa.inspect(engine).get_columns("runs")}
+
+
+RELEASED = sorted(Path(__file__).with_name("released").glob("*.sqlite.gz"))
+"""Stores that releases made: two agents on four questions of the sample, by the built-in baseline."""
+
+
+@pytest.mark.parametrize("file", RELEASED, ids=lambda file: file.name.removesuffix(".sqlite.gz"))
+def test_a_store_of_a_release_is_whole_and_gives_the_same_figures(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "store.sqlite").write_bytes(gzip.decompress(file.read_bytes()))
+    assert rr.doctor(home=tmp_path, store=True).contents.damaged == 0
+    compared = rr.compare(["direct", "vanilla_rag[top_k=2]"], home=tmp_path).comparison
+    figures = {table.scorer: [line.overall.value for line in table.lines] for table in compared.tables}
+    assert figures["strict"] == [0.5, 0.5]  # of two questions with options: one abstention each
+    assert figures["facts"] == [0.0, 0.875]
+    assert [row.statuses for row in compared.rows] == [{"completed": 4}] * 2
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgresql"])

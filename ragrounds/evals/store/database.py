@@ -53,10 +53,11 @@ def _server(scheme: str) -> Any:
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
-    """Return the engine of the store at `url`, by default ``home/store.sqlite``; missing tables are created.
+    """Return the engine of the store at `url`, by default ``home/store.sqlite``. Missing tables are created, those of
+    an earlier release migrated.
 
     Raises:
-        UserError: the folder cannot be written, the file is not a store, or one of another version.
+        UserError: the folder cannot be written, the file is not a store, or one of a later version.
     """
     return _prepared(_connectable(home, url))
 
@@ -65,7 +66,7 @@ def version_of(engine: sa.Engine) -> int:
     """Return the store's version; 0 without a store.
 
     Raises:
-        UserError: it is one of another version, or no store.
+        UserError: it is one of a later version, or no store.
     """
     try:
         with engine.connect() as connection:
@@ -285,14 +286,20 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
 
 
 def _prepare(engine: sa.Engine) -> None:
-    """Create missing tables."""
+    """Create missing tables, and bring those of an earlier release to this version."""
     with engine.connect() as connection:
-        if _version(connection, engine):
+        if _version(connection, engine) == schema.VERSION:
             return
     with exclusive_transaction(engine) as connection:
-        if _version(connection, engine) == 0:  # no other process was quicker
+        version = _version(connection, engine)  # another process may have been quicker
+        if version == 0:
             schema.metadata.create_all(connection)
             connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
+            return
+        for step in schema.MIGRATIONS[version - schema.FIRST_VERSION :]:
+            step(connection)
+        is_version = schema.meta.c.key == "version"
+        connection.execute(sa.update(schema.meta).where(is_version).values(value=str(schema.VERSION)))
 
 
 def _version(connection: sa.Connection, engine: sa.Engine) -> int:
@@ -307,13 +314,14 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
             )
         return 0
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
-    if version != str(schema.VERSION):
+    supported = {str(number): number for number in range(schema.FIRST_VERSION, schema.VERSION + 1)}
+    if version not in supported:
         raise UserError(
             f"The store {store_location(engine)} has version {version}; this ragrounds reads only version "
-            f"{schema.VERSION}. "
+            f"{' and '.join(supported)}. "
             "Show or export its runs with the ragrounds that made it, or set RAGROUNDS_HOME to another folder."
         )
-    return schema.VERSION
+    return supported[version]
 
 
 @contextmanager
@@ -321,7 +329,7 @@ def open_source(location: str) -> Iterator[sa.Engine]:
     """Open a store to read runs from. A file is never changed, and is checked first, because its origin is unknown.
 
     Raises:
-        UserError: it does not exist, is not a store, broken, or of another version.
+        UserError: it does not exist, is not a store, broken, or of an earlier or later version.
     """
     if _URL.match(location):
         with _disposed(open_engine(Path(), location)) as engine:
@@ -332,8 +340,14 @@ def open_source(location: str) -> Iterator[sa.Engine]:
         raise UserError(f"There is no file {path}. Name a store's file, or the URL of a PostgreSQL store.")
     with _disposed(open_to_read(path)) as engine:
         _check(engine)
-        if not version_of(engine):
+        version = version_of(engine)
+        if not version:
             raise UserError(f"{path} is a database, but not a store of ragrounds.")
+        if version != schema.VERSION:
+            raise UserError(
+                f"{path} has the tables of version {version}, and a file that is read is never changed. Copy it to "
+                f"FOLDER/store.sqlite; `RAGROUNDS_HOME=FOLDER ragrounds runs ls` brings the copy to {schema.VERSION}."
+            )
         yield engine
 
 

@@ -13,14 +13,17 @@ from ragrounds.base.records import COUNTED, Usage
 Row = tuple[sa.Table, Mapping[str, object]]
 """Row to be written, and its table."""
 
+FIRST_VERSION = 2
+"""Version of the tables of ragrounds 1.0."""
 MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = ()
 """Steps from each released version to the next, the first from 2 to 3. Empty: only this version was released.
 
 From then on a change of a table here appends a step that makes the same change. The step must not use the tables of
-this file, because later versions change them. Each step is one transaction under a lock, together with the new number.
+this file, because later versions change them. All steps of a store are one transaction under a lock, together with the
+new number.
 """
-VERSION = 2 + len(MIGRATIONS)
-"""Version of these tables. A store of another version is refused."""
+VERSION = FIRST_VERSION + len(MIGRATIONS)
+"""Version of these tables. A store of an earlier release is brought to it; one of a later release is refused."""
 
 metadata = sa.MetaData()
 
