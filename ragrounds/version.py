@@ -1,3 +1,3 @@
-"""The version, where every room can read it without importing the package's root."""
+"""The version, where every package can read it without importing the package's root."""
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"

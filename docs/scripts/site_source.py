@@ -17,7 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "project/contributing.md", "CHANGELOG.md": "project/changelog.md"}
+OF_PROJECT = ("CONTRIBUTING", "CHANGELOG", "GOVERNANCE", "CODE_OF_CONDUCT", "SECURITY", "MAINTAINING")
+"""Pages at the root of the repository that are in the site's section on the project."""
+MOVED = {"README.md": "index.md"} | {f"{name}.md": f"project/{name.lower()}.md" for name in OF_PROJECT}
 """Files of the repository → where they stand in the site."""
 SECTIONS = (
     ("Learn", ("five-minutes", "tutorials/index", "examples/index")),
@@ -81,7 +83,7 @@ class SiteSource:
         """Take the pages of the repository, and the source files that these link to."""
         docs = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "scripts" not in path.parts]
         books = sorted((ROOT / "docs" / "examples").glob("*.ipynb"))
-        for path in (*docs, *sorted((ROOT / "perf").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
+        for path in (*docs, *sorted((ROOT / "perf").glob("*.md")), *(ROOT / f"{name}.md" for name in OF_PROJECT)):
             name = path.relative_to(ROOT).as_posix()
             self.pages[place_of(name)] = self._linked(path.read_text(encoding="utf-8"), name)
         for path in books:
