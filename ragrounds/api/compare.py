@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of, with_agents
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
+from ragrounds.api.data import finding_line
 from ragrounds.api.execution import Workspace
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
+from ragrounds.api.functions import added_function, public_modules
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
@@ -76,6 +82,8 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """Requested scorers; if empty, the headline and those next to it."""
     harm: AnalysisResult | None = None
     """Costs of wrong and missing answers, if they were given."""
+    imported: tuple[str, ...] = ()
+    """Lines on the files of other tools that were compared: rows read, questions found, doubts."""
 
     def draw(self, console: Console, *, full: bool = False) -> None:
         """Print the comparison, and the costs of wrong and missing answers if they were given."""
@@ -222,11 +230,19 @@ def compare(arguments: CompareArguments) -> CompareResult:
 
         rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
 
+    Runs may also be files of other tools (``["a.eval", "b.eval"]``, ``import_runs``), which are not kept.
+
     Raises:
         UserError: a run, scorer, cost or claim is unknown, or runs cannot be compared.
     """
     scorers, settings = texts(arguments.scorers), arguments.used_settings
     frontier_measure(arguments.cost)  # an unknown measure is reported before the runs are searched
+    imported: tuple[str, ...] = ()
+    if "import_runs" in public_modules() and any(map(_is_file, run_names(arguments.runs))):
+        settings = settings.model_copy(update={"home": _temporary_home(), "store": None})
+        files = cast(Any, added_function("import_runs"))(run_names(arguments.runs), settings=settings)
+        arguments = replace(arguments, runs=files)
+        imported = (*files.lines(), *map(finding_line, files.findings))
     with open_selected_runs(_require_runs(arguments.runs, arguments.baseline), settings) as (store, runs):
         runs, comparison = _compared(store, runs, arguments)
         checked: list[ClaimVerdict] = []
@@ -240,7 +256,28 @@ def compare(arguments: CompareArguments) -> CompareResult:
         if arguments.severity:
             options = AnalysisOptions(scorer=next(iter(scorers), ""), severity=arguments.severity, seed=arguments.seed)
             harm = rename_runs(find_analysis("harm")(store, runs, options), agent_names(comparison))
-    return CompareResult(settings=settings, comparison=comparison, claims=tuple(checked), scorers=scorers, harm=harm)
+    return CompareResult(
+        settings=settings,
+        comparison=comparison,
+        claims=tuple(checked),
+        scorers=scorers,
+        harm=harm,
+        imported=imported,
+    )
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # an agent's text may be longer than any file's name
+        return False
+
+
+def _temporary_home() -> Path:
+    """Return a new folder that is removed at the end of this process: until then, the result reads its store."""
+    home = tempfile.mkdtemp(prefix="ragrounds-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return Path(home)
 
 
 def _compared(store: Store, runs: Sequence[Run], options: _Compared) -> tuple[list[Run], Comparison]:

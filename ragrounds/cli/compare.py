@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -39,6 +40,7 @@ def compare_command(
     with --full every table and test.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
+    Files of other tools (Inspect, lm-eval, CSV, …) are compared like runs and not kept; `import` keeps them.
     All pairs are tested, up to 50 runs; of more, --baseline RUN says which. --picture is scores,
     differences, frontier, datasets or hops.
 
@@ -48,12 +50,20 @@ def compare_command(
 
       ragrounds compare direct_cot search_o1 vanilla_rag --baseline direct_cot
 
+      ragrounds compare a.eval b.eval
+
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
     printed = form.selected()
     with at_work("comparing"):
         compared = compare(**asdict(replace(arguments, runs=runs, names=parse_names(names or ()))))
+    for line in compared.imported:
+        say(line)
     _print_comparison(compared, compared.scorers, printed, full)
+    if compared.imported and not printed:
+        say(f"next: ragrounds import {shlex.join(runs)} (keeps these runs for trace, report, judge)")
+    elif not printed and not full:
+        say_next()
     draw_picture(compared, plot)
     _report_claims(compared, quiet=form.as_json)
 
@@ -82,8 +92,6 @@ def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str
         tell(write(tables, comparison.notes), nl=False)
     else:
         compared.draw(results_console(), full=full)
-        if not full:
-            say_next()
 
 
 def _report_claims(compared: CompareResult, quiet: bool) -> None:

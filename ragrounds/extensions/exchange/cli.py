@@ -26,7 +26,7 @@ from ragrounds.extensions.exchange.functions import (
     list_formats,
     typed_format,
 )
-from ragrounds.extensions.exchange.imports import import_lines, import_runs
+from ragrounds.extensions.exchange.imports import import_runs
 from ragrounds.ui.tables.comparison_tables import print_comparison
 from ragrounds.ui.tables.run_tables import transfer_lines
 
@@ -163,7 +163,7 @@ def import_command(
     fields = dict(entry.partition("=")[::2] for entry in map or ())
     with counting() as progress:
         imported = import_runs(paths, benchmark, agent=agent, format=format, fields=fields, progress=progress)
-    for line in import_lines(imported):
+    for line in imported.lines():
         say(line)
     if as_json:
         fields_of_result = asdict(imported)

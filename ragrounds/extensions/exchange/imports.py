@@ -38,6 +38,27 @@ class ImportedFiles(ComparisonResult, frozen=True, kw_only=True):
     guesses: tuple[str, ...]
     findings: tuple[RunFinding, ...]
 
+    def lines(self) -> Iterator[str]:
+        """Yield lines on the rows that were read, those that were not, and how questions were found."""
+        for line in self.guesses[:5]:
+            yield one_line(line, 400)
+        for line in self.bad:
+            yield one_line(f"Not read: {line}.", 300)
+        if self.bad_rows > len(self.bad):
+            yield f"Not read: {self.bad_rows - len(self.bad):,} rows more."
+        if self.left:
+            yield one_line(f"Files left: {', '.join(self.left[:8])}{' ...' if len(self.left) > 8 else ''}.", 400)
+        for imported in self.runs:
+            match = imported.matching
+            unchecked_note = "" if match.checked else ", whose texts the file lacks"
+            match_texts = [
+                f"{match.by_id:,} by id{unchecked_note}" if match.by_id else "",
+                f"{match.by_text:,} by text" if match.by_text else "",
+            ]
+            yield one_line(
+                f"{imported.run.id}: {match.rows:,} rows; questions found {', '.join(filter(None, match_texts))}.", 300
+            )
+
 
 def import_formats() -> Mapping[str, Importer]:
     """Return the forms that can be imported, by name."""
@@ -165,26 +186,3 @@ def import_files(
     if len(forms) > 1:
         raise UserError(f"These files have several forms ({', '.join(forms)}); import them one form at a time.")
     return importer_by_file, unrecognised
-
-
-def import_lines(imported_files: ImportedFiles) -> Iterator[str]:
-    """Yield lines on the rows that were read, those that were not, and how questions were found."""
-    for line in imported_files.guesses[:5]:
-        yield one_line(line, 400)
-    for line in imported_files.bad:
-        yield one_line(f"Not read: {line}.", 300)
-    if imported_files.bad_rows > len(imported_files.bad):
-        yield f"Not read: {imported_files.bad_rows - len(imported_files.bad):,} rows more."
-    if imported_files.left:
-        yield one_line(
-            f"Files left: {', '.join(imported_files.left[:8])}{' ...' if len(imported_files.left) > 8 else ''}.", 400
-        )
-    for imported in imported_files.runs:
-        match, unchecked_note = imported.matching, "" if imported.matching.checked else ", whose texts the file lacks"
-        match_texts = [
-            f"{match.by_id:,} by id{unchecked_note}" if match.by_id else "",
-            f"{match.by_text:,} by text" if match.by_text else "",
-        ]
-        yield one_line(
-            f"{imported.run.id}: {match.rows:,} rows; questions found {', '.join(filter(None, match_texts))}.", 300
-        )

@@ -291,3 +291,22 @@ def test_a_large_file_is_read_in_bounded_memory(tmp_path: Path, form: str) -> No
     assert sum(not isinstance(one, BadRow) for one in read_records(path)) == count
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()
+
+
+def test_two_files_are_compared_by_a_paired_test_and_nothing_is_kept(tmp_path):
+    """Old is right on 10 of 20 questions, new on these and 8 more: McNemar's exact p is 2 / 2**8."""
+    for name, right in (("old", 10), ("new", 18)):
+        rows = [
+            {"id": f"q{number}", "question": f"Which letter comes {number}?", "options": {"A": "this", "B": "that"},
+             "gold": "A", "answer": "A" if number < right else "B"}
+            for number in range(20)
+        ]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    files = [str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")]
+    compared = rr.compare(files, baseline="old", claims="accuracy(new) > accuracy(old)", home=tmp_path / "home")
+    (pair,) = compared.comparison.tables[0].pairs
+    assert pair.tests.p_mcnemar == pytest.approx(2 / 2**8)
+    assert compared.decision == "holds"
+    assert any(line.endswith("20 rows; questions found 20 by id.") for line in compared.imported)
+    assert len(compared.to_pandas("attempts")) == 40
+    assert not (tmp_path / "home").exists()
