@@ -39,10 +39,19 @@ def test_the_example_is_recorded_replayed_and_fails_as_the_page_says(
         path.write_text(text, encoding="utf-8")
     run(pytester, "evals", RECORD).assert_outcomes(passed=2, skipped=1)
     assert Model.asked == 20  # three tests share one file
+    recorded, assistant = (
+        pytester.path / "evals/ragrounds_journal/assistant.jsonl",
+        pytester.path / "evals/assistant.py",
+    )
+    before = recorded.read_bytes()
+    assistant.write_text(FILES["evals/assistant.py"].replace('f"{question}\\n\\nEnd', 'f"{question}\\nEnd'))
+    run(pytester, "evals", RECORD).assert_outcomes(passed=2, skipped=1)
+    assert Model.asked == 30  # one of two agents has another prompt
+    assert re.findall(r"^\| (?:the|a) .* \| (\d+) \|", PAGE, re.M) == ["20", "0", "10", "0"]
+    recorded.write_bytes(before)
+    assistant.write_text(FILES["evals/assistant.py"])
     model.shutdown()
     model.server_close()
-    recorded = pytester.path / "evals" / "ragrounds_journal" / "assistant.jsonl"
-    before = recorded.read_bytes()
     steps = yaml.safe_load(FILES[".github/workflows/evals.yml"])["jobs"]["evals"]["steps"]
     (command,) = [step["run"].split() for step in steps if "pytest evals" in step.get("run", "")]
     assert command == ["pytest", "evals"]
