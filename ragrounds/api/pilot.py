@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Sequence
 
@@ -54,6 +55,8 @@ class Pilot:
         self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
+        if self.first:  # imported before any call is in flight, because it takes .3 s, in which no call is answered
+            importlib.import_module("scipy.special")
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
         self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0

@@ -28,6 +28,7 @@ import asyncio
 import hashlib
 import importlib
 import math
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -222,11 +223,30 @@ class Bm25Searcher:
         if not terms:
             return []
         self._uncompiled -= self._statistics.passages
-        if self._uncompiled < 0 and not self._compiled:
-            self._compiled, self._uncompiled = _is_compiled(), math.inf
+        if self._uncompiled < 0:
+            self._uncompiled = math.inf
+            threading.Thread(target=self._compile, args=(terms,), name="bm25-compiler").start()
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
+
+    def _compile(self, terms: list[Weighted]) -> None:
+        """Load the numba code, compile it if its cache is empty, and use it from then on. Report it if that fails.
+
+        A separate thread does this. On the event loop's, all calls in flight would wait for as long as it takes.
+        """
+        try:
+            compiled_code = importlib.import_module("ragrounds.tools.index.postings_numba")
+            if not any(Path(compiled_code.search.stats.cache_path).glob("postings_numba.search-*")):
+                warn_once("BM25 is being compiled, once per installation. Until then a search takes ten times as long.")
+            self._postings.compiled(terms, 1)
+        except ModuleNotFoundError:
+            warn_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
+        except Exception as problem:  # a version that does not fit the other installed packages
+            reason = f"{type(problem).__name__}: {problem}"
+            warn_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({reason}).")
+        else:
+            self._compiled = True
 
     def _weighted(self, query: str) -> list[Weighted]:
         """Return the query's known terms, the greatest contributions first and equal ones in alphabetical order.
@@ -269,19 +289,6 @@ class Bm25Searcher:
         mean = self._statistics.tokens / total
         k1, b = self._parameters.k1, self._parameters.b
         return idf * idf * count / (count + k1 * (1 - b + b * length / mean))
-
-
-def _is_compiled() -> bool:
-    """Load the numba code and return True. If it cannot be loaded, report that once and return False."""
-    try:
-        importlib.import_module("ragrounds.tools.index.postings_numba")
-    except ModuleNotFoundError:
-        warn_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
-    except Exception as problem:  # a version that does not fit the other installed packages
-        warn_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({type(problem).__name__}: {problem}).")
-    else:
-        return True
-    return False
 
 
 FORMAT = 2
