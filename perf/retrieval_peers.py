@@ -1,18 +1,18 @@
 """BM25 beside bm25s (numba), tantivy and PISA: queries a second, one thread, the same terms, one run.
 
-    python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K [ENGINE]]]
+    python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K,K… [ENGINE]]]
 
-With ``bm25s`` as ENGINE there is that peer alone, and the others' indexes are not built. There are three rounds; the
-median of each engine's rates is printed, and that of the rounds' ratios. Needs numba, bm25s, tantivy,
-pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding brings PyTerrier). Run it from
-the repository. The shapes are those of ``perf/retrieval_corpora.py``.
+Each number of results K has rows of its own. With ``bm25s`` as ENGINE there is that peer alone, and the others' indexes
+are not built. There are three rounds; the median of each engine's rates is printed, and that of the rounds' ratios.
+Needs numba, bm25s, tantivy, pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding
+brings PyTerrier). Run it from the repository. The shapes are those of ``perf/retrieval_corpora.py``.
 
 The peers are given our analyser's terms, so that all search for the same. They take turns, a few questions each, so
 that whatever else the machine does falls on all of them alike; the time is the processor's. PISA is given its questions
 in batches, which is its fastest form; ours and tantivy one by one; bm25s both ways. PISA gets repeated terms of a
 question as one weighted term, which is its faster form. tantivy's k1 and b are fixed (1.2 and 0.75) and its lengths are
-rounded, so that its results are not compared. bm25s gets its matrix from our postings, which is what its own builder
-makes of them; the scores are compared.
+rounded, so that its results are not compared; it does not count all hits, which would keep it from leaving passages
+out. bm25s gets its matrix from our postings, which is what its own builder makes of them; the scores are compared.
 """
 
 import os
@@ -129,7 +129,8 @@ def others(searcher: Bm25Searcher, folder: Path, numbers: Terms, k: int) -> dict
                 tantivy.Query.boost_query(tantivy.Query.term_query(schema, "body", word(term)), times)
                 for term, times in numbers(query).items()
             ]
-            reader.search(tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms]), limit=k)
+            query_of_terms = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+            reader.search(query_of_terms, limit=k, count=False)
         return None
 
     def by_pisa(name: str) -> Engine:
@@ -150,9 +151,10 @@ def others(searcher: Bm25Searcher, folder: Path, numbers: Terms, k: int) -> dict
     }
 
 
-def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, only: str) -> None:
-    """Print one line for each engine and length of question."""
+def main(data: Path, home: Path, shape: str, count: int, asked: int, depths: list[int], only: str) -> None:
+    """Print one line for each number of results, length of question and engine."""
     searcher = open_bm25(made_collection(data, home, shape, count), Bm25Parameters())
+    searcher._compiled = True  # otherwise the first searches would compile it in a thread
     peer = bm25s_of(searcher)
 
     known: dict[str, int | None] = {}  # terms that the questions have: as fast as the peers' own vocabularies
@@ -163,45 +165,51 @@ def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, onl
         known.update(zip(new, searcher._vocabulary.find(new), strict=True))
         return Counter({term: times for text, times in counts.items() if (term := known[text]) is not None})
 
-    def by_bm25s(queries: list[str]) -> list[list[tuple[int, float]]]:
-        found = peer.retrieve([sorted(numbers(query).elements()) for query in queries], k=k, show_progress=False)
-        return [
-            list(zip(*row, strict=True)) for row in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
-        ]
+    for k in depths:
 
-    engines: dict[str, Engine] = {
-        "ours": lambda queries: [searcher.ranked(query, k) for query in queries],
-        "bm25s numba": lambda queries: [by_bm25s([query])[0] for query in queries],
-        "bm25s numba, batch": by_bm25s,
-    }
-    if only != "bm25s":
-        engines |= others(searcher, home / "peers" / f"{shape}-{count}", numbers, k)
-    for long in (False, True):
-        chosen = [question for question in questions(data, asked, long=long) if numbers(question)]
-        terms = np.mean([len(numbers(query)) for query in chosen])
-        for search in engines.values():
-            search(chosen)
-        rounds, same = [], 0
-        for _ in range(ROUNDS):
-            taken, same = dict.fromkeys(engines, 0.0), 0
-            for start in range(0, len(chosen), TURN):
-                turn = chosen[start : start + TURN]
-                results = {}
-                for name, search in engines.items():
-                    began = time.process_time()
-                    results[name] = search(turn)
-                    taken[name] += time.process_time() - began
-                same += sum(map(agree, results["ours"], results["bm25s numba"]))
-            rounds.append(taken)
-        sys.stdout.write(
-            f"{shape} {count:,}, {'long' if long else 'short'} questions ({len(chosen)}, {terms:.1f} terms), k = {k}; "
-            f"as bm25s: {same} of {len(chosen)}\n"
-        )
-        for name in engines:
-            rate = median(len(chosen) / taken[name] for taken in rounds)
-            ratio = median(taken[name] / taken["ours"] for taken in rounds)
-            sys.stdout.write(f"  {name:24} {rate:9.1f} queries a processor second; ours is {ratio:.2f} x\n")
-        sys.stdout.flush()
+        def by_bm25s(queries: list[str], k: int = k) -> list[list[tuple[int, float]]]:
+            terms = [sorted(numbers(query).elements()) for query in queries]
+            hits = peer.retrieve(terms, k=k, show_progress=False)
+            rows = zip(hits.documents.tolist(), hits.scores.tolist(), strict=True)
+            return [list(zip(*row, strict=True)) for row in rows]
+
+        engines: dict[str, Engine] = {
+            "ours": lambda queries, k=k: [searcher.ranked(query, k) for query in queries],
+            "bm25s numba": lambda queries, search=by_bm25s: [search([query])[0] for query in queries],
+            "bm25s numba, batch": by_bm25s,
+        }
+        if only != "bm25s":
+            engines |= others(searcher, home / "peers" / f"{shape}-{count}", numbers, k)
+        for long in (False, True):
+            chosen = [question for question in questions(data, asked, long=long) if numbers(question)]
+            terms = np.mean([len(numbers(query)) for query in chosen])
+            kind = "long" if long else "short"
+            title = f"{shape} {count:,}, {kind} questions ({len(chosen)}, {terms:.1f} terms), k = {k}"
+            compare(title, engines, chosen)
+
+
+def compare(title: str, engines: dict[str, Engine], chosen: list[str]) -> None:
+    """Print one line for each engine, after three rounds in which the engines take turns."""
+    for search in engines.values():
+        search(chosen)
+    rounds, same = [], 0
+    for _ in range(ROUNDS):
+        taken, same = dict.fromkeys(engines, 0.0), 0
+        for start in range(0, len(chosen), TURN):
+            turn = chosen[start : start + TURN]
+            results = {}
+            for name, search in engines.items():
+                began = time.process_time()
+                results[name] = search(turn)
+                taken[name] += time.process_time() - began
+            same += sum(map(agree, results["ours"], results["bm25s numba"]))
+        rounds.append(taken)
+    sys.stdout.write(f"{title}; as bm25s: {same} of {len(chosen)}\n")
+    for name in engines:
+        rate = median(len(chosen) / taken[name] for taken in rounds)
+        ratio = median(taken[name] / taken["ours"] for taken in rounds)
+        sys.stdout.write(f"  {name:24} {rate:9.1f} queries a processor second; ours is {ratio:.2f} x\n")
+    sys.stdout.flush()
 
 
 def agree(ours: list[tuple[int, float]], theirs: list[tuple[int, float]]) -> bool:
@@ -214,6 +222,8 @@ def agree(ours: list[tuple[int, float]], theirs: list[tuple[int, float]]) -> boo
 
 
 if __name__ == "__main__":
-    given = sys.argv[4:7]
-    count, asked, k = map(int, [*given, *("1000000", "400", "32")[len(given) :]])
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], count, asked, k, (sys.argv[7:] or [""])[0])
+    given = sys.argv[4:8]
+    count, asked, depths, only = [*given, *("1000000", "400", "10,32,100,1000", "")[len(given) :]]
+    main(
+        Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(count), int(asked), [*map(int, depths.split(","))], only
+    )

@@ -88,12 +88,13 @@ def test_the_bounds_are_the_greatest_weights(searched):
 
 
 @pytest.mark.slow
-def test_bounds_that_are_too_low_would_be_seen(searched, monkeypatch):
+@pytest.mark.parametrize("k", [3, 100])
+def test_bounds_that_are_too_low_would_be_seen(searched, monkeypatch, k):
     """Passages are really left out here: otherwise the first test would say nothing."""
     searcher, questions = searched
-    expected = _plain(searcher, questions, 3)
+    expected = _plain(searcher, questions, k)
     lists = searcher._postings.lists
     low = lists.common_codes // 3
     low.flags.writeable = False
     monkeypatch.setattr(searcher._postings, "lists", lists._replace(common_codes=low))
-    assert _compiled(searcher, questions, 3) != expected
+    assert _compiled(searcher, questions, k) != expected

@@ -18,6 +18,9 @@ Ints = npt.NDArray[np.int32]
 _COMPILED_TERMS = 8_000
 """Number of query terms above which the plain sum is used, since bounds in 16 bits would be too coarse."""
 
+DEEP = 100
+"""Number of results from which adding all postings takes less time than pruning."""
+
 
 @dataclass(frozen=True)
 class Weighted:
@@ -101,7 +104,8 @@ class Postings:
         if len(query) > _COMPILED_TERMS:
             return self.best(query, k)
         norms = self.norms
-        best_keys = postings_numba.search(
+        search = postings_numba.search if k < DEEP else postings_numba.search_deep
+        best_keys = search(
             self.lists,
             norms.lengths,
             (float(norms.k1), float(norms.b), float(norms.mean)),
@@ -110,7 +114,7 @@ class Postings:
             np.array([term.maximum for term in query], dtype=np.float64),
             min(k, self.passages),
         )
-        best_keys = np.sort(best_keys[best_keys > 0])[::-1]
+        best_keys = np.sort(best_keys[best_keys > 0])[: -k - 1 : -1]
         return postings_numba.LAST - (best_keys & postings_numba.LAST), (best_keys >> 32).astype(np.int32).view(
             np.float32
         )

@@ -112,7 +112,7 @@ def search(
             candidates = near[
                 done : done + _partition_reachable(near[done:], reach[done:], reachable - done, max(first, bar - 1))
             ]
-            scores = _exact_scores(lists, lengths, shape, terms, factors, base, froms, tos, candidates, positions)
+            scores = _exact_scores(lists, lengths, shape, terms, factors, base, froms, tos, candidates, positions, sums)
             bits = scores.view(np.int32)
             for idx in range(len(candidates)):
                 key = (np.int64(bits[idx]) << 32) | (LAST - base - candidates[idx])
@@ -125,6 +125,63 @@ def search(
             if done == reachable:
                 break
     return heap
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
+def search_deep(
+    lists: RawLists,
+    lengths: Words,
+    shape: Shape,
+    terms: Longs,
+    factors: Floats,
+    bounds: npt.NDArray[np.float64],
+    k: int,
+) -> Longs:
+    """Return at least the results of :func:`search`, and perhaps worse ones.
+
+    The bounds of all windows are summed before any passage is scored. This takes less time for a large `k`: every
+    window of :func:`search` would score about `k` passages, since no pruning is possible before `k` scores are known.
+    """
+    passages, count = len(lengths), len(terms)
+    windows = (passages + _WINDOW - 1) // _WINDOW
+    tables, _, slack = _tables(bounds, (_UNITS - 2 * count) / bounds.sum())
+    cursors = np.zeros(count, dtype=np.int64)
+    froms, tos = np.zeros((windows, count), dtype=np.int64), np.zeros((windows, count), dtype=np.int64)
+    sums = np.zeros(windows * _WINDOW, dtype=np.uint16)
+    tops = np.empty(len(sums) // _BLOCK, dtype=np.uint16)
+    for window in range(windows):
+        base = window * _WINDOW
+        _cut_window(lists, terms, window, min(base + _WINDOW, passages), cursors, froms[window], tos[window])
+        for term in range(count):
+            start, stop = froms[window, term], tos[window, term]
+            _add_postings(lists, terms[term], tables[term], base, start, stop, sums[base : base + _WINDOW])
+    _block_maxima(sums, tops)
+    near, reach = np.empty(passages, dtype=np.int32), np.empty(passages, dtype=np.int32)
+    # The greatest sums of k blocks are those of k passages.
+    need = int(np.partition(tops, len(tops) - k)[len(tops) - k]) - slack if k <= len(tops) else 0
+    reachable = _gather_reachable(sums, tops, need, near, reach)
+    if reachable > k:
+        need = int(np.partition(reach[:reachable], reachable - k)[reachable - k]) - slack
+    kept = 0
+    for idx in range(reachable):
+        near[kept] = near[idx]
+        kept += reach[idx] >= need
+    keys = np.empty(kept, dtype=np.int64)
+    positions = np.empty(kept, dtype=np.int64)
+    first = 0
+    for window in range(windows):
+        base = window * _WINDOW
+        last = first + np.searchsorted(near[first:kept], base + _WINDOW)
+        candidates = near[first:last] - np.int32(base)
+        zeros = sums[base : base + _WINDOW]
+        scores = _exact_scores(
+            lists, lengths, shape, terms, factors, base, froms[window], tos[window], candidates, positions, zeros
+        )
+        bits = scores.view(np.int32)
+        for idx in range(len(candidates)):
+            keys[first + idx] = (np.int64(bits[idx]) << 32) | (LAST - base - candidates[idx])
+        first = last
+    return keys
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
@@ -317,6 +374,15 @@ def _find_positions(values: Shorts | Words, base: int, wanted_values: Ints, posi
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
+def _scan_positions(values: Shorts | Words, base: int, ordinals: Shorts, positions: Longs) -> None:
+    """Do the work of :func:`_find_positions` by reading the whole list. `ordinals` numbers the wanted values from 1."""
+    for position in range(len(values)):
+        ordinal = ordinals[values[position] - base]
+        if ordinal > 0:
+            positions[ordinal - 1] = position
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def _replace_root(heap: Longs, value: int) -> None:
     """Replace the least value, which is the heap's root."""
     size = len(heap)
@@ -346,19 +412,29 @@ def _exact_scores(
     tos: Longs,
     near: Ints,
     positions: Longs,
+    zeros: Shorts,
 ) -> Floats:
-    """Return the exact scores of some passages of a window, summed in 32 bits in the order of the terms."""
+    """Return the exact scores of some passages of a window, summed in 32 bits in the order of the terms. `zeros` has an
+    entry for each passage of the window.
+    """
     k1, b, mean = shape
     common = len(lists.common_starts) - 1
     scores = np.zeros(len(near), dtype=np.float32)
     norms = np.empty(len(near), dtype=np.float64)
     for idx in range(len(near)):
         norms[idx] = k1 * (1 - b + b * float(lengths[base + near[idx]]) / mean)
+        zeros[near[idx]] = idx + 1
     for term in range(len(terms)):
         number, start, stop = terms[term], froms[term], tos[term]
         if start == stop:
             continue
-        if number < common:
+        if stop - start < len(near) * _LOOK_UP and len(near) < _WINDOW:  # the last ordinal must fit 16 bits
+            positions[: len(near)] = 0
+            if number < common:
+                _scan_positions(lists.low[start:stop], 0, zeros, positions)
+            else:
+                _scan_positions(lists.rare[start:stop], base, zeros, positions)
+        elif number < common:
             _find_positions(lists.low[start:stop], 0, near, positions)
         else:
             _find_positions(lists.rare[start:stop], base, near, positions)
@@ -375,4 +451,6 @@ def _exact_scores(
             if times == FULL:
                 times = int(lists.many_counts[np.searchsorted(lists.many_keys, (number << 32) | (base + near[idx]))])
             scores[idx] += np.float32(times / (times + norms[idx])) * factors[term]
+    for idx in range(len(near)):
+        zeros[near[idx]] = 0
     return scores

@@ -51,7 +51,7 @@ from ragrounds.tools.index.bm25_vocabulary import Vocabulary
 from ragrounds.tools.index.collection import Collection
 from ragrounds.tools.index.collection_builder import Count, whole_index
 from ragrounds.tools.index.engine_files import IndexManifest
-from ragrounds.tools.index.postings import Postings, Weighted
+from ragrounds.tools.index.postings import DEEP, Postings, Weighted
 from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
 _NEAR = 1e-5
@@ -239,7 +239,8 @@ class Bm25Searcher:
             compiled_code = importlib.import_module("ragrounds.tools.index.postings_numba")
             if not any(Path(compiled_code.search.stats.cache_path).glob("postings_numba.search-*")):
                 warn_once("BM25 is being compiled, once per installation. Until then a search takes ten times as long.")
-            self._postings.compiled(terms, 1)
+            for k in (1, DEEP):
+                self._postings.compiled(terms, k)
         except ModuleNotFoundError:
             warn_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
         except Exception as problem:  # a version that does not fit the other installed packages
