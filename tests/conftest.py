@@ -53,6 +53,7 @@ def pytest_configure() -> None:
         tempfile.tempdir = None  # it was computed when a plugin asked for it
 
 
+@pytest.hookimpl(optionalhook=True)  # mutation testing runs without pytest-xdist
 def pytest_xdist_setupnodes() -> None:
     compile_once()
 

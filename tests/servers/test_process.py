@@ -59,7 +59,8 @@ def test_a_server_ends_with_its_killed_parent() -> None:
 def test_one_sigterm_ends_a_session_whose_command_runs(tmp_path: Path) -> None:
     path = tmp_path / "test_two.py"
     path.write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(path)]
+    plugins = ["-p", "tests.conftest", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
