@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -83,3 +84,25 @@ def test_of_several_limits_money_is_said_first_and_time_last() -> None:
     assert used(all_of_them, (0.5, 9)) == "the time budget of 0 seconds is used up"
     assert used(Budget(cost=0.0)).startswith("the budget of $0 is used up")
     assert used(Budget(tokens=0)).startswith("the budget of 0 tokens is used up")
+
+
+@pytest.mark.parametrize(
+    ("budget", "room"),
+    [
+        (Budget(), math.inf),
+        (Budget(tokens=1000), 7.0),  # 50 tokens an attempt are enough for 20, of which 6 have begun
+        (Budget(tokens=1000, cost=2.0), 1.0),  # $0.25 an attempt are enough for 8
+    ],
+)
+def test_half_of_what_a_budget_is_estimated_to_pay_for_may_begin(budget: Budget, room: float) -> None:
+    stop = BudgetStop(budget)
+    for _ in range(4):
+        stop.count(0.25, 50)
+    assert stop.room(started_attempts=6, ended=4) == room
+
+
+def test_without_an_estimate_none_may_begin() -> None:
+    stop = BudgetStop(Budget(cost=2.0))
+    assert stop.room(started_attempts=0, ended=0) == 0
+    stop.count(None, 50)
+    assert stop.room(started_attempts=0, ended=1) == 0
