@@ -37,11 +37,10 @@ def say(line: str) -> None:
 class StartedModel(ProviderModel):
     """Chat model on a server that is started here (contract: :class:`ragrounds.base.contracts.Model`)."""
 
-    def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
+    def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
         super().__init__(options, price)
         self._prices = price
         self._command = command_of(options)
-        self._tell = tell
         self._server: StartedServer | None = None
         self._joined: OpenAICompatible | None = None
         self._opening: asyncio.Lock | None = None
@@ -82,7 +81,7 @@ class StartedModel(ProviderModel):
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._joined is None:
-                server = self._server = self._server or _servers.take(self._command, self._tell)
+                server = self._server = self._server or _servers.take(self._command, say)
                 url = await asyncio.to_thread(server.start)
                 serving = msgspec.structs.replace(self._options.serving, base_url=url)
                 # `alive` is called before every try: otherwise a call cut by the end of its server

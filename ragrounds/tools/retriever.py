@@ -357,15 +357,15 @@ def spec_code(spec: Spec) -> str:
     return text_digest(*digests, *card_texts)
 
 
-def member_spec(spec: Spec, default: str = "bm25") -> Spec:
+def member_spec(spec: Spec) -> Spec:
     """Return the retriever that ``of=…`` names in the spec of a retriever that is made of another.
 
     Raises:
         UserError: it is a number or a truth value.
     """
-    inner = spec.parameters.get("of", default)
+    inner = spec.parameters.get("of", "bm25")
     if isinstance(inner, bool | int | float):
-        raise UserError(f"{spec.name} needs a retriever: {spec.name}[of={default}], not of={inner!r}.")
+        raise UserError(f"{spec.name} needs a retriever: {spec.name}[of=bm25], not of={inner!r}.")
     return inner if isinstance(inner, Spec) else Spec(inner)
 
 

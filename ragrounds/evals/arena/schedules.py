@@ -162,11 +162,11 @@ class AdaptiveSchedule:
     """The schedule that plays the pairs whose order is most uncertain, until neighbouring pairs are separated on every
     axis."""
 
-    def __init__(self, size: int, questions: int, confidence: float = 0.95, at_once: int | None = None) -> None:
+    def __init__(self, size: int, questions: int, confidence: float = 0.95) -> None:
         self._questions = questions
         self._confidence = confidence
         # The batch size does not depend on the concurrency: another concurrency must not choose other matches.
-        self._at_once = at_once or min(256, max(8, size * (size - 1) // 2))
+        self._at_once = min(256, max(8, size * (size - 1) // 2))
 
     def batch(self, counts: MatchCounts) -> list[int]:
         """Choose the pairs that best resolve the axes whose ranking is not separated yet."""

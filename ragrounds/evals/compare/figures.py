@@ -175,7 +175,7 @@ def figure(
     )
 
 
-def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
+def figure_so_far(score: LiveScore, epochs: int = 1) -> Figure:
     """Return the figure of an unfinished run with its 95 % interval, as if the questions answered so far were all.
 
     While some dataset has too few questions, the figure is the mean of all questions alike.
@@ -186,7 +186,6 @@ def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
     Args:
         score: score so far.
         epochs: epochs of the run.
-        seed: seed of the bootstrap.
     """
     question_parts = score.scored_questions()
     record = described(score.scorer) if score.scorer else None
@@ -212,10 +211,10 @@ def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
             for question in questions
         ]
     if not score.is_ratio:
-        return figure(questions, values, {}, seed, record, epochs if all_same_epochs else 1)
+        return figure(questions, values, {}, 0, record, epochs if all_same_epochs else 1)
     if len(counts) > 1:
         return Figure(value=score.average, n=len(parts), missing=len(values) - len(parts), pooled=score.pooled)
-    return figure(questions, QuestionValues(values, parts, parts), {}, seed, record, epochs)
+    return figure(questions, QuestionValues(values, parts, parts), {}, 0, record, epochs)
 
 
 def outcomes_in(scorer: ScorerRecord | None, epochs: int) -> int:

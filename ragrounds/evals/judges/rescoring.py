@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -123,14 +123,13 @@ def _is_computed(name: str) -> bool:
     return scorer.computes and not scorer.needs
 
 
-def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lambda done: None) -> list[StaleScores]:
+def refresh_scores(store: Store, run: Run) -> list[StaleScores]:
     """Compute a run's stale and missing scores again if no model has to be asked, write them, and return those that
     remain stale.
 
     Args:
         store: store of the run.
         run: run of the scores.
-        progress: function that is called with the number of attempts scored again.
     """
     stale, missing = stale_scores(store, run), missing_scores(store, run)
     if not stale and not missing:
@@ -138,7 +137,7 @@ def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lam
     try:
         computed = {scores.scorer: store.scored(run, scores.scorer) for scores in stale if scores.free}
         if missing or computed:
-            _score_again(store, run, computed, missing, progress)
+            _score_again(store, run, computed, missing)
         for name, keys in missing.items():
             lost = f"The store had lost {len(keys):,} scores of {run.id} under {name}"
             _LOG.warning("%s: they were computed again from its answers.", lost)
@@ -164,7 +163,6 @@ def _score_again(
     run: Run,
     stale: Mapping[str, Set[AttemptKey]],
     missing: Mapping[str, Sequence[AttemptKey]],
-    progress: Callable[[int], None],
 ) -> None:
     names = sorted({*stale, *missing})
     wanted = {(name, *key) for name in names for key in (*stale.get(name, ()), *missing.get(name, ()))}
@@ -184,7 +182,6 @@ def _score_again(
         if done % _BATCH == 0:
             store.add_scores(run, scores)
             scores.clear()
-            progress(done)
     store.add_scores(run, scores)
 
 

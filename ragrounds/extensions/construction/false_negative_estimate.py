@@ -89,7 +89,6 @@ def estimate_missing(
     depth: int,
     lost: Iterable[str] = (),
     seed: int = 0,
-    resamples: int = 10_000,
 ) -> MissingLabels:
     """Estimate all figures.
 
@@ -108,7 +107,7 @@ def estimate_missing(
 
     def mean(values: Sequence[float]) -> Estimate:
         """Return the mean over queries, with its interval."""
-        return stratified_mean(values, clusters=clusters, bounded=False, seed=seed, resamples=resamples)
+        return stratified_mean(values, clusters=clusters, bounded=False, seed=seed)
 
     grades = [grade for query in queries for grade in query.grades.values()]
     return MissingLabels(

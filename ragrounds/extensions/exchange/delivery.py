@@ -40,16 +40,16 @@ class Refusal(Struct, frozen=True):
     reason: str
 
 
-def check_server(endpoint: str, name: str, example: str, *keys: str, needed: bool = True) -> None:
+def check_server(endpoint: str, name: str, example: str, *keys: str) -> None:
     """Raise UserError instead of sending without an address of the server, or without the variables that hold its keys.
 
     Raises:
-        UserError: the address is missing or contains a key, or a variable that is `needed` is not set.
+        UserError: the address is missing or contains a key, or a variable is not set.
     """
     check_address(endpoint, f"set {' and '.join(keys)}")
     if not endpoint:
         raise UserError(f"Say where {name} is: --endpoint {example}. Nothing was sent.")
-    if unset := [key for key in keys if needed and not os.environ.get(key, "").strip()]:
+    if unset := [key for key in keys if not os.environ.get(key, "").strip()]:
         raise UserError(f"{' and '.join(unset)} is not set: {name} needs a key.")
 
 

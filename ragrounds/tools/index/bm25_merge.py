@@ -6,7 +6,6 @@ Terms are merged in the order of their hashes. What is written is explained in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +53,6 @@ def merge_runs(
     folder: Path,
     norms: Norms,
     passages: int,
-    progress: Callable[[float], None] | None = None,
 ) -> int:
     """Write the postings and the vocabulary of all runs.
 
@@ -63,7 +61,6 @@ def merge_runs(
         folder: Where the index is written.
         norms: Effect of a passage's length on its weights.
         passages: Number of passages.
-        progress: Called now and then with the share that is done.
 
     Returns:
         The number of terms.
@@ -101,8 +98,6 @@ def merge_runs(
             chunk = _gather(runs, low, high, holders)
             greatest[low:high] = writer.write(chunk, numbers[low:high], common[low:high])
             low = high
-            if progress:
-                progress(float(ends[high - 1]) / float(ends[-1]))
     greatest[ordered].tofile(folder / "most.f32")
     return len(holders)
 

@@ -32,9 +32,7 @@ class Progress(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def open_progress(
-    display: Display | None, tally: ReplayProgress, stream: TextIO | None = None, earlier_lines: Sequence[str] = ()
-) -> Progress:
+def open_progress(display: Display | None, tally: ReplayProgress, earlier_lines: Sequence[str] = ()) -> Progress:
     """Open the requested display on stderr; by default `full` on a terminal and `plain` elsewhere.
 
     A terminal whose cursor cannot be moved gets plain lines.
@@ -42,10 +40,9 @@ def open_progress(
     Args:
         display: the display to open.
         tally: the counts.
-        stream: stream to use in place of stderr.
         earlier_lines: lines printed before, for a screen that covers them.
     """
-    stream = stream or sys.stderr
+    stream = sys.stderr
     tally.begin()
     kind = display or "full"
     if kind == "full":

@@ -81,15 +81,10 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
     )
 
 
-def kappa_ends(agreement: Agreement, digits: int = 3) -> str:
-    """Return the interval of a kappa, or the reason why it has no interval.
-
-    Args:
-        agreement: agreement with a kappa.
-        digits: decimals.
-    """
+def kappa_ends(agreement: Agreement) -> str:
+    """Return the interval of a kappa, or the reason why it has no interval."""
     if agreement.kappa_low is not None and agreement.kappa_high is not None:
-        low, high = (figure_text(end, f".{digits}f") for end in (agreement.kappa_low, agreement.kappa_high))
+        low, high = (figure_text(end, ".3f") for end in (agreement.kappa_low, agreement.kappa_high))
         return f"95 %: {low} to {high}"
     if 0 < agreement.clusters < FEWEST_FOR_KAPPA:
         return f"no interval: {number_of(agreement.clusters, 'answer')}, {FEWEST_FOR_KAPPA} needed"

@@ -97,7 +97,7 @@ def _moment_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _wrap_labelled(label: str, text: str, width: int, indent: int = _LABEL_WIDTH) -> list[str]:
+def _wrap_labelled(label: str, text: str, width: int) -> list[str]:
     """Return a label with its text, folded to the width; further lines are indented below the text."""
-    line = f"{label:{indent}}{safe(text)}"
-    return fold(line, max(width, 2 * indent), " " * indent) or [line]
+    line = f"{label:{_LABEL_WIDTH}}{safe(text)}"
+    return fold(line, max(width, 2 * _LABEL_WIDTH), " " * _LABEL_WIDTH) or [line]
