@@ -35,7 +35,7 @@ from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
-from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_axes, renamed
+from ragrounds.evals.arena.lineup import Lineup, gather_lineup, lineup_of, load_axes, renamed
 from ragrounds.evals.arena.online_elo import BRADLEY_TERRY, parse_rating
 from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, PlayOptions, estimate_play
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
@@ -314,15 +314,14 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
     with open_store(settings) as store:
         arenas = ArenaStore(store)
         arena = arenas.arena(reference)
-        runs = [system.run for system in arena.systems if system.run]
-        has_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
-        lineup = gather_lineup(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
-        if lineup.version != arena.questions:
+        lineup = lineup_of(store, arena)
+        if lineup is None:
             raise UserError(
                 f"The runs of {arena.id} have different answers than when it was played. Play them again: `ragrounds "
                 "arena play` starts a new arena; unchanged pairs come from the journal."
             )
-        yield StoredArena(arenas, arena, lineup, store, store.select_runs(runs))
+        runs = store.select_runs([system.run for system in arena.systems if system.run])
+        yield StoredArena(arenas, arena, lineup, store, runs)
 
 
 class Voting(Struct, frozen=True, kw_only=True):

@@ -96,6 +96,18 @@ class Lineup(Struct, frozen=True, kw_only=True):
         return tuple(sum(blank(text) for text in answers.values()) for answers in self.answers)
 
 
+def lineup_of(store: Store, arena: Arena) -> Lineup | None:
+    """Return the lineup of a stored arena; ``None`` if its runs have other answers now than when it was played.
+
+    Raises:
+        UserError: as :func:`gather_lineup`.
+    """
+    runs = [system.run for system in arena.systems if system.run]
+    has_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
+    lineup = gather_lineup(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
+    return lineup if lineup.version == arena.questions else None
+
+
 def gather_lineup(
     store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: AnswerPart = "whole"
 ) -> Lineup:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.text import parse_toml
+from ragrounds.base.text import map_leaves, parse_toml
 
 AtLeastOne = Annotated[int, Meta(ge=1)]
 AboveZero = Annotated[float, Meta(gt=0)]
@@ -196,7 +196,7 @@ def read_training(path: Path, changes: Sequence[str] = ()) -> Training:
     for change in changes:
         _change(values, change)
     try:
-        training = msgspec.convert(_expand_variables(values), Training)
+        training = msgspec.convert(map_leaves(values, _expand_variables), Training)
     except msgspec.ValidationError as problem:
         raise UserError(f"The training file {str(path)!r}: {problem}.{_nearest_field(str(problem))}") from None
     check(training)
@@ -275,12 +275,8 @@ def _change(values: dict[str, Any], change: str) -> None:
     values[last] = read
 
 
-def _expand_variables(value: object) -> object:
-    if isinstance(value, str):
-        return _VARIABLE.sub(_variable, value)
-    if isinstance(value, dict):
-        return {key: _expand_variables(item) for key, item in value.items()}
-    return [_expand_variables(item) for item in value] if isinstance(value, list) else value
+def _expand_variables(leaf: object) -> object:
+    return _VARIABLE.sub(_variable, leaf) if isinstance(leaf, str) else leaf
 
 
 def _variable(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ragrounds.base.records import Run
-from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
+from ragrounds.evals.arena.lineup import lineup_of
 from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.judges.labels import answer_of
 from ragrounds.evals.judges.methods import judge_methods
@@ -193,12 +193,11 @@ def played_arenas(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -
     keeper = ArenaStore(store)
     reported = {run.id for run in runs}
     for arena in keeper.arenas():
-        playing = [system.run for system in arena.systems if system.run]
-        if not playing or not set(playing) <= reported:
+        playing = {system.run for system in arena.systems if system.run}
+        if not playing or not playing <= reported:
             continue
-        with_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
-        field = gather_lineup(store, playing, reference=with_reference, epoch=arena.epoch, part=arena.part)
-        if field.version != arena.questions:
+        lineup = lineup_of(store, arena)
+        if lineup is None:
             yield f"{arena.id} is left out: the runs have other answers now than when it was played."
             continue
-        yield from arena_parts(arena_report(keeper, arena, field, names=names))
+        yield from arena_parts(arena_report(keeper, arena, lineup, names=names))

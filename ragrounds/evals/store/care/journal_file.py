@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ragrounds.base.files import broken, quote_value, read_jsonl, shape
 from ragrounds.base.records import Run
-from ragrounds.base.text import escaped_json
+from ragrounds.base.text import escaped_json, map_leaves
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import Marks
 from ragrounds.evals.store.codec import unpack
@@ -114,6 +114,11 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
         every: include the store's other recorded calls.
     """
     clean, calls, texts = Redactor(), dict[str, str](), dict[str, str]()
+
+    def clean_leaf(leaf: object) -> object:
+        """Remove keys from a text; other values are unchanged."""
+        return clean.in_json(leaf) if isinstance(leaf, str) else leaf
+
     with snapshot(store.engine) as reading:
         marks = Marks(reading)
         for number in [store.number(run) for run in runs]:
@@ -124,7 +129,10 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
         if not every:
             statement = statement.join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
         for row in stream(reading, statement):
-            key, response = bytes(row.key).hex(), _cleaned(unpack(row.response, dict[str, Any], store.texts), clean)
+            key, response = (
+                bytes(row.key).hex(),
+                map_leaves(unpack(row.response, dict[str, Any], store.texts), clean_leaf),
+            )
             line_content = {
                 "kind": row.kind,
                 "actor": clean(row.actor),
@@ -154,14 +162,6 @@ def _request_start(request: Mapping[str, object]) -> str:
     text = next((str(last[key]) for key in ("content", "query", "text") if isinstance(last, dict) and key in last), "")
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= _ASKED else one_line[: _ASKED - 1] + "…"
-
-
-def _cleaned(value: Any, clean: Redactor) -> Any:
-    if isinstance(value, str):
-        return clean.in_json(value)
-    if isinstance(value, dict):
-        return {key: _cleaned(element, clean) for key, element in value.items()}
-    return [_cleaned(element, clean) for element in value] if isinstance(value, list | tuple) else value
 
 
 def _with_passages(response: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
