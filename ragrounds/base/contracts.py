@@ -14,6 +14,7 @@ from msgspec import Struct
 from ragrounds.base.records import (
     Answer,
     Attempt,
+    CallKind,
     Fault,
     Message,
     Passage,
@@ -41,7 +42,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     key: str
     """Hash (hexadecimal) of everything that determines the response."""
-    kind: Literal["model", "search", "tool"]
+    kind: CallKind
     actor: str
     """Canonical spec of the model or the searcher."""
     request: Struct

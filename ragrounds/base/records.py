@@ -21,6 +21,7 @@ Kind = Literal["choice", "long", "extraction"]
 Status = Literal["completed", "blocked", "failed", "capped", "paused", "not_run"]
 AnswerStatus = Literal["answered", "abstained", "refused", "unreadable", "empty"]
 Speaker = Literal["system", "user", "assistant", "tool"]
+CallKind = Literal["model", "search", "tool"]
 
 
 class Stem(Struct, frozen=True):
@@ -253,7 +254,7 @@ class Call(Struct, frozen=True, kw_only=True):
     """
 
     key: str
-    kind: Literal["model", "search", "tool"]
+    kind: CallKind
     role: str
     """Role under which the ledger counts the tokens: ``answering``, ``reading``, ``querying``, ``judging``,
     ``embedding``.

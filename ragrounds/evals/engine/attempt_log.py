@@ -9,12 +9,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from ragrounds.agents.agent import Limits
-from ragrounds.base.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
+from ragrounds.base.records import (
+    TOKENS_APART,
+    Call,
+    Called,
+    CallKind,
+    Entered,
+    Event,
+    Fault,
+    Left,
+    Noted,
+    Status,
+    Usage,
+)
 from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.base.text import map_texts
 from ragrounds.recorder.observer import AGO, STEP, step_here
@@ -60,7 +72,7 @@ class StartedCall(NamedTuple):
     """Seconds of the monotonic clock."""
     number: int = 0
     """Number of the call among the calls of the attempt."""
-    kind: Literal["model", "search", "tool"] = "model"
+    kind: CallKind = "model"
     role: str = "answering"
     actor: str = ""
     """Canonical text of the model or searcher that is called."""
@@ -242,7 +254,7 @@ class AttemptLog:
         self,
         actor: str,
         subject: str,
-        kind: Literal["model", "search", "tool"] = "model",
+        kind: CallKind = "model",
         role: str = "answering",
     ) -> StartedCall:
         """Record the start of a call, with its step, its request and the model or searcher that is called."""

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ragrounds.base import hooks
 from ragrounds.base.http import believed_count
 from ragrounds.base.plugins import ExtensionPoint, fields_amiss
-from ragrounds.base.records import Status
+from ragrounds.base.records import CallKind, Status
 from ragrounds.base.spent import Spent, Usage, total_spent
 
 MOST_SECONDS = 1e7
@@ -39,7 +39,7 @@ class GivenPassage(Struct, frozen=True):
 class ImportedStep(Struct, frozen=True, kw_only=True):
     """One call that a system made for an answer."""
 
-    kind: Literal["model", "search", "tool"]
+    kind: CallKind
     name: str = ""
     asked: str = ""
     text: str = ""

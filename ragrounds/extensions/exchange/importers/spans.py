@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from ragrounds.base.records import CallKind
 from ragrounds.extensions.exchange.importers.importer import (
     BadRow,
     ImportedRow,
@@ -33,7 +34,7 @@ from ragrounds.extensions.exchange.importers.importer import (
 from ragrounds.extensions.exchange.importers.records import read_records
 from ragrounds.extensions.exchange.importers.table import guess_fields, row_with
 
-_CALLS: dict[str, Literal["model", "search", "tool"]] = {"llm": "model", "retriever": "search", "tool": "tool"}
+_CALLS: dict[str, CallKind] = {"llm": "model", "retriever": "search", "tool": "tool"}
 
 
 _Span: TypeAlias = dict[str, Any]
