@@ -154,13 +154,6 @@ def words(text: str, most: int | None = None) -> list[str]:
     return [word[0] for word in islice(_WORD.finditer(folded), most)]
 
 
-def map_leaves(value: object, change: Callable[[object], object]) -> Any:
-    """Return nested dictionaries and lists in which every other value is changed; tuples become lists."""
-    if isinstance(value, dict):
-        return {key: map_leaves(element, change) for key, element in value.items()}
-    return [map_leaves(element, change) for element in value] if isinstance(value, list | tuple) else change(value)
-
-
 def language_of(text: str) -> str:
     """Return the language of prompts for a text: ``zh`` if it has a Chinese letter, else ``en``."""
     return "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in text) else "en"

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from ragrounds.api.results import Result
-from ragrounds.base.text import escaped_json, map_leaves, safe
+from ragrounds.base.text import escaped_json, safe
 from ragrounds.cli.options import PlotOptions
 from ragrounds.ui.console import at_work as at_work
 from ragrounds.ui.console import counting as counting
@@ -22,14 +22,20 @@ def print_json(value: object, key: str = "items") -> None:
 
     A value that is no object is written as the field `key`.
     """
-    # -0.0 is the same figure as 0.0.
-    plain = map_leaves(
-        msgspec.to_builtins(value, str_keys=True), lambda leaf: leaf + 0.0 if isinstance(leaf, float) else leaf
-    )
+    plain = _replace_minus_zero(msgspec.to_builtins(value, str_keys=True))
     fields = plain if isinstance(plain, dict) else {key: plain}
     document = {"version": JSON_VERSION, **fields}
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     sys.stdout.buffer.write(escaped_json(text).encode() + b"\n")
+
+
+def _replace_minus_zero(value: object) -> object:
+    """Replace -0.0 by 0.0, since it is the same figure."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {key: _replace_minus_zero(element) for key, element in value.items()}
+    return [_replace_minus_zero(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def print_fields(record: object) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.text import map_leaves, parse_toml
+from ragrounds.base.text import map_texts, parse_toml
 
 AtLeastOne = Annotated[int, Meta(ge=1)]
 AboveZero = Annotated[float, Meta(gt=0)]
@@ -196,7 +197,7 @@ def read_training(path: Path, changes: Sequence[str] = ()) -> Training:
     for change in changes:
         _change(values, change)
     try:
-        training = msgspec.convert(map_leaves(values, _expand_variables), Training)
+        training = msgspec.convert(map_texts(values, partial(_VARIABLE.sub, _variable)), Training)
     except msgspec.ValidationError as problem:
         raise UserError(f"The training file {str(path)!r}: {problem}.{_nearest_field(str(problem))}") from None
     check(training)
@@ -273,10 +274,6 @@ def _change(values: dict[str, Any], change: str) -> None:
         if not isinstance(values, dict):
             raise UserError(f"Cannot use --set {change!r}: {part!r} holds no fields of its own.")
     values[last] = read
-
-
-def _expand_variables(leaf: object) -> object:
-    return _VARIABLE.sub(_variable, leaf) if isinstance(leaf, str) else leaf
 
 
 def _variable(match: re.Match[str]) -> str:

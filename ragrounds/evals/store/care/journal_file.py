@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ragrounds.base.files import broken, quote_value, read_jsonl, shape
 from ragrounds.base.records import Run
-from ragrounds.base.text import escaped_json, map_leaves
+from ragrounds.base.text import escaped_json, map_texts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import Marks
 from ragrounds.evals.store.codec import unpack
@@ -114,11 +114,6 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
         every: include the store's other recorded calls.
     """
     clean, calls, texts = Redactor(), dict[str, str](), dict[str, str]()
-
-    def clean_leaf(leaf: object) -> object:
-        """Remove keys from a text; other values are unchanged."""
-        return clean.in_json(leaf) if isinstance(leaf, str) else leaf
-
     with snapshot(store.engine) as reading:
         marks = Marks(reading)
         for number in [store.number(run) for run in runs]:
@@ -129,10 +124,8 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
         if not every:
             statement = statement.join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
         for row in stream(reading, statement):
-            key, response = (
-                bytes(row.key).hex(),
-                map_leaves(unpack(row.response, dict[str, Any], store.texts), clean_leaf),
-            )
+            key = bytes(row.key).hex()
+            response = map_texts(unpack(row.response, dict[str, Any], store.texts), clean.in_json)
             line_content = {
                 "kind": row.kind,
                 "actor": clean(row.actor),

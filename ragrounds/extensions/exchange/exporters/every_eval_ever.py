@@ -189,7 +189,7 @@ def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
 
         def _write(path: Path, run: Run = run, table: Comparison = comparison,
                    details: dict[str, object] = details) -> str:  # fmt: skip
-            clean = msgspec.convert(TraceCleaner().value(msgspec.to_builtins(run)), Run)
+            clean = TraceCleaner().record(run)
             log = evaluation_log(clean, table)
             log |= {"detailed_evaluation_results": details} if details.get("total_rows") else {}
             path.write_bytes(msgspec.json.format(msgspec.json.encode(log), indent=2) + b"\n")

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import COUNTED, FINAL, WITHOUT_ANSWER, Message, Question, Reply, Run, Usage
 from ragrounds.base.specs import Spec, parse
+from ragrounds.base.text import map_texts
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.trace.traces import steps as steps_of
@@ -85,7 +86,7 @@ class TraceCleaner:
         """Yield all traces of some runs, cleaned."""
         for run in runs:
             # The id is not cleaned: commands, files and other tools use it as the run's name.
-            clean = replace(self._clean_record(run), id=run.id)
+            clean = replace(self.record(run), id=run.id)
             for trace in every_trace(store, run):
                 yield self._clean(trace, clean)
 
@@ -93,11 +94,11 @@ class TraceCleaner:
         return replace(
             trace,
             run=run,
-            question=self._clean_record(trace.question),
-            gold=self._clean_record(trace.gold),
-            attempt=self._clean_record(trace.attempt),
-            scores=tuple(map(self._clean_record, trace.scores)),
-            steps=tuple(map(self._clean_record, trace.steps)),
+            question=self.record(trace.question),
+            gold=self.record(trace.gold),
+            attempt=self.record(trace.attempt),
+            scores=tuple(map(self.record, trace.scores)),
+            steps=tuple(map(self.record, trace.steps)),
         )
 
     def text(self, text: str) -> str:
@@ -105,16 +106,9 @@ class TraceCleaner:
         clean = self._hide.in_json(text)
         return _UNFIT.sub("\ufffd", clean) if _UNFIT.search(clean) else clean
 
-    def value(self, value: object) -> object:
-        """Return plain values with cleaned texts."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.text(str(key)): self.value(entry) for key, entry in value.items()}
-        return [self.value(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-    def _clean_record(self, record: T) -> T:
-        return msgspec.convert(self.value(msgspec.to_builtins(record)), type(record))
+    def record(self, record: T) -> T:
+        """Return a record with cleaned texts."""
+        return msgspec.convert(map_texts(msgspec.to_builtins(record, str_keys=True), self.text), type(record))
 
 
 def trace_nodes(trace: Trace) -> Iterator[TraceNode]:
