@@ -42,24 +42,22 @@ class ConcurrencyCheck(Struct, frozen=True, kw_only=True):
         single = self.answers[0]
         yield f"  {number_of(len(single.texts), 'question')} of the sample by {_AGENT}, attempts in flight:"
         for answers in self.answers:
-            compared = single.texts.keys() & answers.texts.keys()
-            texts = sum(single.texts[id] != answers.texts[id] for id in compared)
-            scores = sum(single.scores.get(id) != answers.scores.get(id) for id in compared)
             accuracy = f"{100 * fmean(answers.scores.values()):.1f} % {_SCORER}" if answers.scores else "no answer"
-            changes = f"; {texts} of {len(compared)} texts and {scores} scores differ from those at 1"
-            yield f"    {answers.in_flight:4}: {accuracy}{changes if answers is not single else ''}"
+            line = f"    {answers.in_flight:4}: {accuracy}"
+            if answers is not single:
+                compared = single.texts.keys() & answers.texts.keys()
+                texts = sum(single.texts[id] != answers.texts[id] for id in compared)
+                scores = sum(single.scores.get(id) != answers.scores.get(id) for id in compared)
+                changed = f"{number_of(texts, 'text')} and {number_of(scores, 'score')}"
+                line += f"; of {len(compared)}, {changed} differ from those at 1"
+            yield line
         yield "  equal runs may differ, too: `ragrounds run --repeat N` measures by how much"
 
 
 def check_concurrency(
     model: str, base_url: str | None, alias: str | None, in_flight: int, settings: Settings
 ) -> ConcurrencyCheck:
-    """Ask questions of the sample with 1, a quarter of `in_flight`, and `in_flight` attempts in flight.
-
-    Raises:
-        UserError: the model's text is wrong.
-        StopRun: the server cannot be reached, refuses the key or does not know the model.
-    """
+    """Ask the sample with 1, a quarter of `in_flight`, and `in_flight` attempts in flight, as :func:`answer_sample`."""
     numbers = sorted({1, max(1, in_flight // 4), in_flight})
     return ConcurrencyCheck(
         answers=tuple(answer_sample(model, number, settings, base_url=base_url, alias=alias) for number in numbers)
@@ -82,11 +80,10 @@ def answer_sample(
     Args:
         model: text of the model; its own parameters take precedence over `temperature` and `max_tokens`.
         in_flight: number of attempts in flight.
-        settings: settings of the user.
+        settings: settings of the user, with the default server.
         base_url, alias: server of the model.
-        temperature: sampling temperature.
+        temperature, max_tokens: sampling temperature, and longest answer in tokens.
         count: number of questions.
-        max_tokens: longest answer in tokens.
 
     Raises:
         UserError, StopRun: as :func:`ragrounds.run`.

@@ -164,8 +164,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     was busy.
     """
     worked: float | None = None
-    """Seconds in which the server worked on the call, without waiting for a place (llama.cpp's `timings`); ``None`` if
-    it does not report them."""
+    """Seconds in which the server worked on the call, as it reports (llama.cpp's `timings`)."""
     notes: tuple[str, ...] = ()
     """Oddities of the reply, such as an impossible token count. Each becomes a note of the attempt."""
     cache_writes: int = 0
@@ -184,9 +183,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     """One failed try of a call."""
 
     kind: str
-    """``rate_limit``, ``server``, ``timeout``, ``unreachable``, ``connection`` (the connection was cut), ``malformed``
-    …
-    """
+    """``rate_limit``, ``server``, ``timeout``, ``unreachable``, ``connection`` (it was cut), ``malformed`` …"""
     message: str
     status: int | None = None
     waited: float = 0.0
@@ -256,9 +253,7 @@ class Call(Struct, frozen=True, kw_only=True):
     key: str
     kind: CallKind
     role: str
-    """Role under which the ledger counts the tokens: ``answering``, ``reading``, ``querying``, ``judging``,
-    ``embedding``.
-    """
+    """Role under which the ledger counts it: ``answering``, ``reading``, ``querying``, ``judging``, ``embedding``."""
     node: str
     actor: str
     """Canonical spec of the model or the searcher."""
@@ -402,9 +397,7 @@ class Attempt(AttemptCounts, frozen=True, kw_only=True):
     seconds: float = 0.0
     """Duration. Calls that the journal answered count with the seconds that they took when they were made."""
     waited: float | None = None
-    """Seconds, summed over model calls, in which their servers did not work on them: time in queues, retries and the
-    network. ``None`` if a server does not report the time that it worked.
-    """
+    """Seconds, summed over model calls, without the server's work; ``None`` if a server does not report its work."""
     at: float = 0.0
     events: tuple[Event, ...] = ()
     choice: str = ""

@@ -56,9 +56,9 @@ def test_answers_that_change_with_the_number_of_calls_are_counted(tmp_path: Path
     lines = list(found.concurrency.lines())
     right = 100 * sum(found.concurrency.answers[0].scores.values()) / QUESTIONS
     assert lines[1] == f"       1: {right:.1f} % robust"
-    assert lines[2] == f"       2: {right:.1f} % robust; 0 of 20 texts and 0 scores differ from those at 1"
+    assert lines[2] == f"       2: {right:.1f} % robust; of 20, 0 texts and 0 scores differ from those at 1"
     assert f"8: {100 * sum(found.concurrency.answers[2].scores.values()) / QUESTIONS:.1f} %" in lines[3]
-    assert f"; {CHANGED} of 20 texts and" in lines[3]
+    assert f"; of 20, {CHANGED} texts and " in lines[3]
     assert not list(tmp_path.glob("store*")) or "0 runs" in found.store
 
 

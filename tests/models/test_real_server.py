@@ -134,6 +134,9 @@ def test_the_trace_is_what_went_over_the_wire(recorder: Recorder, first_run: tup
             replies = wire[json.dumps(turns + ([("assistant", prefix)] if prefix else []))]
             usages = [(reply["usage"]["prompt_tokens"], reply["usage"]["completion_tokens"]) for reply in replies]
             texts = [reply["choices"][0]["message"]["content"] for reply in replies]
+            times = [(reply["timings"]["prompt_ms"] + reply["timings"]["predicted_ms"]) / 1000 for reply in replies]
+            assert call.call.worked in [pytest.approx(seconds, abs=1e-4) for seconds in times]
+            assert call.call.worked <= call.call.seconds
             assert prefix + call.reply.text in texts
             assert (call.reply.usage.input, call.reply.usage.output) in usages
             compared.add(call.call.key)

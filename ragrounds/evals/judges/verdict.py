@@ -303,6 +303,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
                 at=round(started_at, 3),
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
+                worked=reply.worked,
                 usage=reply.usage,
                 cost_uncached=0.0 if error and reply.usage == Usage() else judge.price(reply),
                 faults=tuple(call_faults),

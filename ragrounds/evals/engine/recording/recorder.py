@@ -471,6 +471,7 @@ class AttemptRecorder:
             model=reply.model,
             cached=cached,
             usage=reply.usage,
+            worked=reply.worked,
             price=self._price(call, started.entry.actor, reply),
             faults=started.faults,
             request_price=partial(self._request_price, started),
