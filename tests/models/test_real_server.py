@@ -155,6 +155,18 @@ async def test_a_repeated_prefix_is_never_taken_for_the_models_words(recorder: R
 
 
 @pytest.mark.slow
+def test_every_query_of_search_r1_is_in_the_models_own_words(home: Path) -> None:
+    """A prefix that the server repeats holds words of ours, which once became a query."""
+    for store, run, attempt in attempts(home):
+        replies: list[str] = []
+        for call in traces.traced_calls(store, list(traces.calls(attempt.events))):
+            if call.reply is not None:
+                replies.append(" ".join(call.reply.text.split()))
+            elif run.agent.startswith("search_r1") and call.searched is not None:
+                assert any(call.searched.query in reply for reply in replies), call.searched.query
+
+
+@pytest.mark.slow
 def test_prompts_are_cut_to_the_window_that_the_server_reports(recorder: Recorder, tmp_path: Path) -> None:
     model = f'openai:smollm2[base_url="{recorder.url}",max_tokens=4]'
     result = rr.run("sample", "vanilla_rag", model=model, limit=1, home=tmp_path, progress=False)
