@@ -20,7 +20,7 @@ from textual.worker import get_current_worker
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.attempt_filter import LONGEST, FilterError, hint, parse
-from ragrounds.ui.text import number_of, one_line
+from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar
 from ragrounds.ui.trace.completion import Suggestion, suggestions
@@ -137,11 +137,13 @@ class FilterScreen(ModalScreen[str | None]):
             return  # more was typed since
         pages = self.attempt_list.pages
         try:
-            count = len(pages.order(where)) if where.strip() else len(pages)
-            words = f"{count:,} of {len(pages):,} attempts"
-            unknown = pages.unknown(where) if where.strip() else None
-            if lacking := pages.backlog(where):
-                words += f"; {number_of(lacking, 'attempt')} more to be looked through when it is listed"
+            unknown = None
+            if lacking := pages.backlog(where):  # a count would not be that of the list
+                words = f"{lacking:,} of {len(pages):,} attempts are looked through when it is listed"
+            else:
+                count = len(pages.order(where)) if where.strip() else len(pages)
+                words = f"{count:,} of {len(pages):,} attempts"
+                unknown = pages.unknown(where) if where.strip() else None
             parts = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where))
             words = ". ".join(filter(None, parts))
         except UserError as error:

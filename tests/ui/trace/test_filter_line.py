@@ -106,6 +106,13 @@ async def test_an_expression_is_typed_counted_and_listed(pilot: Pilot[None]) -> 
     assert len(rows) == 12
 
 
+async def test_attempts_that_are_still_to_be_read_are_not_counted(pilot: Pilot[None]) -> None:
+    """The list then has more than were known before it read them."""
+    await press(pilot, "f", *"hops>0")
+    assert "8 of 12 attempts are looked through when it is listed" in screen(pilot.app)
+    assert "Not judged" not in screen(pilot.app)
+
+
 async def test_a_mistake_is_said_under_its_place_and_not_listed(pilot: Pilot[None]) -> None:
     await press(pilot, "f", *"wrong and hopps>3")
     lines = screen(pilot.app).splitlines()
