@@ -93,6 +93,12 @@ def test_answers_that_no_judge_and_no_scorer_read_are_apart(store):
     found, _, (lack,) = told(store, [judged])
     assert lack.startswith("10 questions under equivalent are without a verdict of the judge; no mean counts them")
     assert missing_commands(found)[0].startswith("ragrounds judge ")
+    # A judge that fails its probes is not paid again for the same verdicts.
+    withheld = [replace(score, value=None, reason="withheld: judge says yes") for score in store.scores(judged)]
+    store.add_scores(judged, withheld)
+    found, _, (lack,) = told(store, [judged])
+    assert lack.startswith("40 questions under equivalent are withheld, as the judge fails its probes")
+    assert missing_commands(found) == []
     unread = add_run(store, "unread", ASKED, [1] * 30 + ["unscored"] * 10)
     _, _, (lack,) = told(store, [unread])
     assert lack.startswith("10 questions under strict are without a score; no mean counts them")

@@ -14,10 +14,11 @@ from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.findings import ScorerFinding, finding
+from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 
-MissingKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unscored"]
+MissingKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "withheld", "unscored"]
 
 
 class ComparedSystem(Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class MissingResults(Struct, frozen=True, kw_only=True):
     count: int
     of: int
     scorer: str = ""
-    """Scorer under which questions have no score; set for ``unjudged`` and ``unscored``."""
+    """Scorer under which questions have no score; set for ``unjudged``, ``withheld`` and ``unscored``."""
     right: int = 0
     """Number of ``failed`` attempts whose text the first headline's scorer still reads as right."""
 
@@ -115,10 +116,13 @@ def _missing_results(
         for table in tables:
             figure = next((line.overall for line in table.lines if line.run == row.run), None)
             if figure is not None and figure.missing > not_given:
-                kind = "unjudged" if described(table.scorer).needs_judge else "unscored"
-                answer_count = figure.n + figure.missing
+                kind, count = "unscored", figure.missing - not_given
+                if described(table.scorer).needs_judge:
+                    scores = store.scores(run, table.scorer)
+                    # A judge that failed its probes withholds the scores of all its verdicts.
+                    kind = "withheld" if any(score.reason.startswith(WITHHELD) for score in scores) else "unjudged"
                 yield MissingResults(
-                    run=row.run, kind=kind, count=figure.missing - not_given, of=answer_count, scorer=table.scorer
+                    run=row.run, kind=kind, count=count, of=figure.n + figure.missing, scorer=table.scorer
                 )
 
 

@@ -348,6 +348,7 @@ _LACK_MEANINGS = {
     "failed": "failed; they count as not correct",
     "paused": "waiting for a person's answer; they count as not correct",
     "unjudged": "without a verdict of the judge; no mean counts them",
+    "withheld": "withheld, as the judge fails its probes; no mean counts them",
     "unscored": "without a score; no mean counts them",
 }
 """Meaning of each kind of missing result, written after the number of attempts or questions."""
@@ -414,6 +415,6 @@ def missing_commands(abstract: Abstract) -> list[str]:
     commands = [
         described(lack.scorer).command([lack.run]) if lack.scorer else f"ragrounds runs resume {quote(lack.run)}"
         for lack in abstract.missing_results
-        if lack.scorer or lack.run not in imported
+        if lack.kind != "withheld" and (lack.scorer or lack.run not in imported)
     ]
     return list(dict.fromkeys(commands))
