@@ -245,6 +245,18 @@ def test_the_live_line_counts_what_was_played(store, capsys):
     assert "36 matches, 72 judge calls, $0.07" in capsys.readouterr().err
 
 
+def test_a_match_without_verdicts_on_two_axes_is_one_match(store, capsys):
+    from ragrounds.ui.progress.arena import LiveArena
+
+    staged = Stage(store, [Scripted(lambda prompt, occurrence: "I would rather not.")], tries=1)
+    with LiveArena(staged.arena) as live:
+        staged.heard = live
+        live.append = live.observe
+        asyncio.run(staged.play(concurrency=1))
+    assert "20 matches, 40 judge calls" in (line := capsys.readouterr().err)
+    assert line.rstrip().endswith(", 20 without a verdict")
+
+
 async def test_what_a_broken_off_match_paid_is_on_the_bill_of_the_one_that_ends_it(store):
     whole = Stage(store, [Scripted(lambda prompt, occurrence: by_strength(prompt) if occurrence else "?")], seed=1)
     await whole.play()

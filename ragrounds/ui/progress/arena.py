@@ -55,7 +55,7 @@ class LiveArena(TaskDisplay):
     def count(self, finished: FinishedMatch) -> None:
         """Count a match without printing."""
         self.matches += 1
-        self.missing += sum(finished.match.panel(axis) is None for axis in self._axes)
+        self.missing += any(finished.match.panel(axis) is None for axis in self._axes)
         self.spent += total_spent(judgement.spent for judgement in finished.judgements)
 
     def line(self) -> str:
