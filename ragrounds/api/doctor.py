@@ -27,6 +27,7 @@ from ragrounds.evals.judges.rescoring import check_scores
 from ragrounds.evals.store.care.key_search import KEY
 from ragrounds.evals.store.care.salvage import SavedStore, save_store
 from ragrounds.evals.store.care.verification import Finding, Findings, Verification
+from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.database import SAVE
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
@@ -247,8 +248,11 @@ def doctor(
         contents = _check_store(opened, progress) if store or saved else None
         location = opened.location
         try:
-            runs = number_of(opened.count_runs(), "run")
-        except DatabaseError:
+            stored = opened.runs(counterfactuals=True)
+            n_derived = sum(run.is_derived for run in stored)
+            runs = number_of(len(stored) - n_derived, "run")
+            runs += f" and {n_derived:,} of their counterfactuals and repetitions" if n_derived else ""
+        except (DatabaseError, DamagedRecord):
             runs = "whose runs cannot be read"
     probed = at_once = None
     if model is not None:

@@ -304,7 +304,7 @@ class _Replay:
                 if run.id not in earlier_ids:
                     store.remove(run)
             raise
-        self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
+        self._counts = ReplayProgress(store, self.planned_runs, self._scorers.first, questions)
         self._questions: Sequence[Question] = questions
         self._stops: list[Stop] = [lease]
         if (until := self.until) is not None:

@@ -273,3 +273,20 @@ def test_a_micro_f1_is_not_watched(command: Cli, tmp_path: Path) -> None:
 
 def run_ids(command: Cli) -> list[str]:
     return [one["run"]["id"] for one in json.loads(command("runs", "ls", "--json").stdout)["runs"]][::-1]
+
+
+def test_screens_count_the_same_runs_and_attempts(command: Cli) -> None:
+    """Counterfactuals are in no list of runs, and those of a part of the questions end with all of their attempts."""
+    agents = ("--agent", "direct", "--agent", "vanilla_rag[top_k=2]")
+    assert command("run", *agents, "--limit", "4", "--display", "none").returncode == 0
+    (rag,) = [run for run in run_ids(command) if run.startswith("vanilla_rag")]
+    for limit, total in (("1", 3), ("2", 6)):
+        change = ("counterfactual", rag, "--change", "drop[passage=1]", "--limit", limit, "--display", "json")
+        done = command(*change)
+        assert done.returncode == 0, done.stderr
+        counts = json.loads([line for line in done.stderr.splitlines() if line.startswith("{")][-1])["runs"].values()
+        assert [count["total"] for count in counts] == [count["done"] for count in counts]
+        assert sum(count["total"] for count in counts) == total
+    diagnosis = command("doctor", "--json")
+    assert ", 2 runs and 3 of their counterfactuals and repetitions" in json.loads(diagnosis.stdout)["store"]
+    assert len(run_ids(command)) == 2

@@ -81,6 +81,7 @@ class ReplayProgress:
         store: where the runs are.
         planned_runs: the runs.
         scorer: whose figure is live; empty: the headline's.
+        questions: the questions that are asked; ``None``: all of the runs'.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class ReplayProgress:
         store: Store,
         planned_runs: Sequence[PlannedRun],
         scorer: str = "",
+        questions: Sequence[Question] | None = None,
     ) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
@@ -113,10 +115,13 @@ class ReplayProgress:
         self._ends: deque[float] = deque(maxlen=_RECENT)
         done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
         for planned in planned_runs:
-            run = planned.run
-            self.runs[run.id] = RunProgress(
-                run.agent, run.count * run.epochs, epochs=run.epochs, before=len(done[run.id])
-            )
+            run, before = planned.run, done[planned.run.id]
+            total = run.count * run.epochs
+            if questions is not None:  # a counterfactual asks a part, and has other parts from before
+                total = len(
+                    before.keys() | {(question.id, epoch) for question in questions for epoch in range(run.epochs)}
+                )
+            self.runs[run.id] = RunProgress(run.agent, total, epochs=run.epochs, before=len(before))
         for planned in planned_runs if self.left else ():  # if no attempt is left, no figures are shown
             self._count_stored(store, planned.run, done[planned.run.id], scorer)
 

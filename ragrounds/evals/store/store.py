@@ -196,10 +196,6 @@ class Store:
         """Return the repetition of a run's last calls; ``None`` if there is none."""
         return self.latest(repetition_fingerprint(run))
 
-    def count_runs(self) -> int:
-        """Return the number of runs."""
-        return int(self._read(sa.select(sa.func.count()).select_from(schema.runs)).scalar_one())
-
     def latest(self, fingerprint: str) -> Run | None:
         """Return the newest run with this fingerprint."""
         statement = (

@@ -41,7 +41,7 @@ CauseWord = Literal[
 CAUSES: dict[CauseWord, str] = {
     "not ended": "the attempt failed, or was capped, blocked or paused",
     "misjudged": "the score may be wrong: the words of the answer, or another scorer, contradict it",
-    "unreadable": "no answer could be read from the text",
+    "unreadable": "no answer could be read from the text, or it is empty, and it does not count as right",
     "no search": "no search is among its calls",
     "search failed": "a search failed, and no other found gold",
     "never found": "some gold was never found; if no gold document is known: no passage names the gold option",

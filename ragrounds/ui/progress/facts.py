@@ -18,7 +18,8 @@ from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
 from ragrounds.evals.engine.progress import FaultCounts, ReplayProgress, RunProgress
 from ragrounds.models.traffic import ServerTraffic, flows
-from ragrounds.ui.text import one_line
+from ragrounds.ui.agent_names import short_names
+from ragrounds.ui.text import one_line, safe
 
 _REST = 25.0
 """Pause after computing the figures, in multiples of the time it took: they use at most a twenty-fifth of one core."""
@@ -26,6 +27,8 @@ _PARTS = 24
 """Number of parts into which the time of the rate is divided, to show its trend."""
 _LONGEST_REASON = 300
 """Characters of an error's message."""
+_NAME = 40
+"""Columns beyond which an agent's name is shortened."""
 
 
 class AgentProgress(Struct, frozen=True, kw_only=True):
@@ -115,6 +118,11 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
     """Attempts that ended in equal parts of the time of `rate`, the last part last."""
     recent: tuple[LastResult, ...] = ()
     """Last attempts that ended, the newest first."""
+
+    @property
+    def short_names(self) -> dict[str, str]:
+        """Return the name of each agent for a screen, by run id."""
+        return short_names({agent.run: safe(agent.name) for agent in self.agents}, _NAME)
 
     @property
     def done(self) -> int:

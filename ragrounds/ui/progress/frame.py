@@ -32,7 +32,6 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, o
 
 _FLYING = 5
 """Attempts in flight that are shown: those that take longest."""
-_NAME = 40
 _LABEL = 13
 _SCORE = 1
 """Priority of the score's column: on a narrow terminal, columns with a high number are left out first."""
@@ -87,7 +86,7 @@ def _bar(facts: ProgressFacts, width: int) -> RenderableType:
 
 def _recent(facts: ProgressFacts, width: int) -> Parts:
     """Render the last results: the answer, and whether it is correct."""
-    names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
+    names = facts.short_names
     grid = Table.grid(padding=(0, 2, 0, 0))
     for style in ("", "", "", "dim"):
         grid.add_column(style=style, no_wrap=True, overflow="ellipsis")
@@ -134,7 +133,8 @@ def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
         parts.append((render_band(bands[0]), len(visible) + 1))
     else:
-        parts += [(line(f"{one_line(agent.name, _NAME)} {agent.done:,}/{agent.total:,}"), 1) for agent in visible]
+        names = facts.short_names
+        parts += [(line(f"{names[agent.run]} {agent.done:,}/{agent.total:,}"), 1) for agent in visible]
     rest = [agent for agent in facts.agents if agent not in visible]
     if rest:
         done, total = sum(agent.done for agent in rest), sum(agent.total for agent in rest)
@@ -156,10 +156,10 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         """Return the column of an outcome."""
         return Column(name.replace("_", " "), lambda agent: agent.outcomes.get(name, 0), spare=spare)
 
-    one_dataset = all(agent.dataset for agent in facts.agents)
+    one_dataset, names = all(agent.dataset for agent in facts.agents), facts.short_names
     score = facts.agents[0].dataset.rpartition("/")[2] if one_dataset and facts.agents else "average"
     return [
-        words("agent", lambda agent: one_line(agent.name, _NAME), unfolded=True),
+        words("agent", lambda agent: names[agent.run], unfolded=True),
         Column("done", lambda agent: f"{agent.done:,}/{agent.total:,}"),
         Column(one_line(score, 16) or "score", lambda agent: scale(agent, agent.figure.value), spare=_SCORE),
         *([] if one_dataset else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
@@ -179,7 +179,7 @@ def _flying(facts: ProgressFacts, width: int) -> Parts:
     if not facts.flying:
         return []
     now = time.time()
-    names = {agent.run: one_line(agent.name, _NAME) for agent in facts.agents}
+    names = facts.short_names
     visible = sorted(facts.flying, key=lambda attempt: attempt.started_at)[:_FLYING]
     heading = f"in flight {len(facts.flying):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
     grid = Table.grid(padding=(0, 2, 0, 0))

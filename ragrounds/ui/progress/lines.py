@@ -15,7 +15,6 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, o
 
 _FEW = 4
 """Number of runs up to which a line shows scores."""
-_NAME = 40
 _NODES = 4
 """Nodes that are named."""
 
@@ -119,10 +118,10 @@ def _budget_part(part: BudgetUse) -> str:
 
 def _scores(facts: ProgressFacts) -> str:
     """Return the score of each agent; empty if there are too many agents."""
-    agents = facts.agents
+    agents, names = facts.agents, facts.short_names
     if len(agents) > _FEW or not any(agent.figure.value is not None for agent in agents):
         return ""
-    scores = ", ".join(f"{one_line(agent.name, _NAME)} {_score(agent)}" for agent in agents)
+    scores = ", ".join(f"{names[agent.run]} {_score(agent)}" for agent in agents)
     return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far{pooled_words(facts)}: {scores}"
 
 

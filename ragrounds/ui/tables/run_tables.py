@@ -232,7 +232,7 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
         lines,
         (*map(name, ledger.by), *columns),
         title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
-        about="paid: really paid; full price: without cached calls",
+        about="paid: really paid, for judging too; full price: without cached calls",
     )
 
 
