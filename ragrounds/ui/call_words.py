@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -12,6 +13,23 @@ from ragrounds.evals.compare.comparison import RunTotals
 from ragrounds.evals.trace.hops import FATES, Fate, Hop, searches_unknown
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of
+
+_FAULTS = {
+    "rate_limit": "refused for too many requests",
+    "server": "the server failed",
+    "timeout": "timeout",
+    "unreachable": "no connection",
+    "connection": "connection cut",
+    "malformed": "a reply that cannot be read",
+    "context_too_long": "prompt too long",
+    "blocked": "refused by the content filter",
+}
+_WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def fault_word(kind: str) -> str:
+    """Return the kind of a fault in words: a known kind, or an error's class (``ValueError``: value error)."""
+    return _FAULTS.get(kind) or _WORD_STARTS.sub(" ", kind).replace("_", " ").lower()
 
 
 def made_words(called: Attempt | RunTotals) -> str:

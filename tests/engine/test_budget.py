@@ -62,7 +62,8 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
 
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize(
-    ("price", "said"), [(0.001, "the budget of $0.0035 is used up: $0.0040,"), (None, "no price of test:scripted is known")]
+    ("price", "said"),
+    [(0.001, "the budget of $0.0035 is used up: $0.0040,"), (None, "no price of test:scripted is known")],
 )
 async def test_requests_without_an_answer_count_as_paid(
     store: Store, answers: bool, price: float | None, said: str

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import Attempt, Question, Run
+from ragrounds.base.spent import Spent
 from ragrounds.evals.compare.comparability import ComparisonSet
 from ragrounds.evals.compare.figures import Figure, design
 from ragrounds.evals.compare.question_values import QuestionValues, Values
@@ -226,6 +227,43 @@ def frontiers(
             left_out=tuple(run.id for run in runs if run not in sample.runs),
         )
     return by_scorer
+
+
+def frontier_so_far(
+    figures: Mapping[str, Figure], spent: Mapping[str, Spent], attempts: Mapping[str, int]
+) -> Frontier | None:
+    """Return the frontier of unfinished runs by their mean costs so far; ``None`` if it has fewer than two points.
+
+    Costs have no intervals, and the measure is the first that is known for every run with a score.
+
+    Args:
+        figures: run id → score so far.
+        spent: run id → what its attempts took.
+        attempts: run id → number of these attempts.
+    """
+    placed = [run for run, figure in figures.items() if figure.value is not None and attempts[run]]
+    known = {name: [getattr(spent[run], name) for run in placed] for name in _AUTO_MEASURES}
+    measure = next((name for name, costs in known.items() if None not in costs and any(costs)), None)
+    if measure is None or len(placed) < 2:
+        return None
+    costs = [total / attempts[run] for run, total in zip(placed, known[measure], strict=True)]
+    undominated = _undominated(np.array([[figures[run].value for run in placed]]), np.array([costs]))[0]
+    points = [
+        FrontierPoint(
+            run=run,
+            agent="",
+            score=Range(figures[run].value, figures[run].low, figures[run].high),
+            cost=Range(cost, few=True),
+            is_lower_bound=measure in _BILLED and spent[run].unanswered > 0,
+            per_correct=None,
+            on_frontier=bool(on_frontier),
+            share=None,
+        )
+        for run, cost, on_frontier in zip(placed, costs, undominated, strict=True)
+    ]
+    return Frontier(
+        measure=measure, points=tuple(sorted(points, key=lambda point: point.cost.value or 0.0)), tradeoffs=()
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,11 +144,9 @@ class ReplayProgress:
         self._ends.append(time.monotonic())
         self.recent.append(finished)
         if finished.attempt.status == "failed":
-            agent = self.names.get(finished.run.id) or finished.run.agent.partition("[")[0]
             # The fault of its call (`rate_limit`), or the name of an error of its graph (`ValueError`).
             kind = finished.attempt.reason.partition(":")[0]
-            kind = (kind if kind.isidentifier() else "other") + (f" ({agent})" if len(self.runs) > 1 else "")
-            self.failed.add(kind, finished.attempt.reason)
+            self.failed.add(kind if kind.isidentifier() else "other", finished.attempt.reason)
         for call in calls(finished.attempt.events):
             for fault in retried_faults(call):
                 self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")

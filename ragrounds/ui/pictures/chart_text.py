@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from textwrap import wrap
 
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
@@ -213,8 +214,8 @@ def _render_points(picture: Picture, width: int, height: int, styles: Sequence[s
     rule = "".join("┬" if position in positions else "─" for position in range(columns))
     words = _tick_line(positions, [in_unit(tick, picture.x_unit) for tick in across.ticks], columns)
     text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}", style="dim")
-    if below := _legend_text(picture) if height >= _BARS_FROM else safe(picture.note):
-        key[below] = "dim"
+    below = _legend_text(picture) if height >= _BARS_FROM else safe(picture.note)
+    key |= dict.fromkeys(wrap(below, columns), "dim")
     line_width = width
     for entry, style in key.items():
         line_width += 2 + cell_len(entry)

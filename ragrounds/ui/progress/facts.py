@@ -79,7 +79,6 @@ class LastResult(Struct, frozen=True):
     """Attempt that ended a moment ago."""
 
     run: str
-    question_id: str
     outcome: str
     value: float | None
     """Value by the scorer whose figure is live; ``None`` if not scored."""
@@ -201,7 +200,7 @@ class ProgressGatherer:
         score = next((candidate for candidate in finished.scores if candidate.scorer == live), None)
         ended = outcome(attempt.status, score.answer_status if score else None)
         read, value = (score.prediction, score.value) if score else ("", None)
-        return LastResult(attempt.run, attempt.question_id, ended, value, read, attempt.seconds)
+        return LastResult(attempt.run, ended, value, read, attempt.seconds)
 
     def _compute_figures(self, now: float, last: bool) -> None:
         """Compute the figures that have changed, unless they were computed a moment ago."""

@@ -1,22 +1,24 @@
-"""Progress of runs as one screen of a given size: agents, attempts in flight, failures, and the effect of Ctrl-C."""
+"""Progress of runs as one screen of a given size: agents, failures, the frontier so far, and the effect of Ctrl-C."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ragrounds.evals.compare.frontier import frontier_so_far
 from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, words
+from ragrounds.ui.pictures.chart_text import draw
+from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
 from ragrounds.ui.progress.lines import (
     at_least,
     budget_words,
-    doing_words,
     fault_words,
     journal_words,
     longest,
@@ -25,13 +27,15 @@ from ragrounds.ui.progress.lines import (
     time_left,
 )
 from ragrounds.ui.progress.screen import footer_lines, line, page, rule, server_words, title
+from ragrounds.ui.signs import attempt_sign
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.table_layout import laid_out
 from ragrounds.ui.tables.text_tables import render_band, table_of
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, safe, tokens
 
-_FLYING = 5
-"""Attempts in flight that are shown: those that take longest."""
+_PICTURE_LINES = 16, 22
+"""Least and greatest number of lines of the frontier: the least that shows its intervals."""
+_STYLES = {"right": "green", "wrong": "red", "key": "cyan", "trouble": "yellow", "dim": "dim"}
 _LABEL = 13
 _SCORE = 1
 """Priority of the score's column: on a narrow terminal, columns with a high number are left out first."""
@@ -45,7 +49,7 @@ def frame(
 ) -> RenderableType:
     """Render one screen of `width` columns and `height` lines.
 
-    Parts without room are left out: agents that are done, columns of figures, attempts in flight.
+    Parts without room are left out: agents that are done, columns of figures, the frontier, the last results.
 
     Args:
         facts: progress at this moment.
@@ -56,8 +60,10 @@ def frame(
     """
     head = [title("ragrounds run", safe(facts.benchmark, 60), facts.seconds), _bar(facts, width)]
     about = _about(facts)
-    agents = _agents(facts, width, max(1, height - len(head) - min(len(about), 3) - 4))
-    parts = [*agents, *about, *_recent(facts, width), *_flying(facts, width)]
+    agents = _agents(facts, width, max(1, height - len(head) - min(len(about), 3) - 5))
+    recent = _recent(facts, width)
+    free = height - len(head) - sum(lines for _, lines in (*agents, *about, *recent)) - 1
+    parts = [*agents, *about, *_frontier(facts, width, free), *recent]
     foot = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)
     if viewer and not facts.asked_to_stop:
         foot = [*(f"{wording} v opens the viewer." for wording in foot), *foot]
@@ -88,15 +94,13 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
     """Render the last results: the answer, and whether it is correct."""
     names = facts.short_names
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for style in ("", "", "", "dim"):
+    for style in ("", "", "dim"):
         grid.add_column(style=style, no_wrap=True, overflow="ellipsis")
     for recent in facts.recent:
-        right = recent.value is not None and recent.value >= 1
-        sign, style = ("✓", "green") if right else ("✗", "red") if recent.outcome == "answered" else ("!", "yellow")
+        sign, style = attempt_sign(recent.outcome, recent.value)
         ended = recent.prediction if recent.outcome == "answered" else recent.outcome.replace("_", " ")
         name = names.get(recent.run, "") if len(names) > 1 else ""
-        cells = f"{sign} {one_line(ended, 20)}", one_line(recent.question_id, 40), name, duration(recent.seconds)
-        grid.add_row(Text(cells[0], style), *map(Text, cells[1:]))
+        grid.add_row(Text(f"{sign} {one_line(ended, 20)}", _STYLES[style]), Text(name), Text(duration(recent.seconds)))
     return [(Group(rule("last results", width), grid), len(facts.recent) + 1)] if facts.recent else []
 
 
@@ -105,10 +109,13 @@ def _about(facts: ProgressFacts) -> Parts:
     spent = facts.spent
     price = f"{at_least(spent, spent.cost_paid)} paid, full price {at_least(spent, spent.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
+    count, took = len(facts.flying), duration(longest(facts))
+    flying = f"{count:,}: {node_words(facts, 6)}; longest {took}" if count else ""
     remarks = [
         ("failed", fault_words(facts.failed), "red"),
         ("tried again", fault_words(facts.retried), "yellow"),
         *(("server", server.removeprefix("http://"), "") for server in server_words(facts.servers)),
+        ("in flight", flying, ""),
         ("cost", cost, ""),
         ("journal", journal_words(facts), ""),
         ("claim", one_line(facts.until, 1000), ""),
@@ -131,7 +138,7 @@ def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
         parts.append((line((f"{scorer}, {unit}", "bold"), (remark, "dim")), 1))
     bands, _ = laid_out(table_of("live", visible, _columns(facts)), width)
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
-        parts.append((render_band(bands[0]), len(visible) + 1))
+        parts.append((render_band(bands[0]), len(visible) + bands[0].heading_lines))
     else:
         names = facts.short_names
         parts += [(line(f"{names[agent.run]} {agent.done:,}/{agent.total:,}"), 1) for agent in visible]
@@ -156,39 +163,37 @@ def _columns(facts: ProgressFacts) -> list[Column]:
         """Return the column of an outcome."""
         return Column(name.replace("_", " "), lambda agent: agent.outcomes.get(name, 0), spare=spare)
 
+    unanswered = attrgetter("spent.unanswered")
     one_dataset, names = all(agent.dataset for agent in facts.agents), facts.short_names
+    has_pooled = any(agent.pooled != agent.average for agent in facts.agents)
     score = facts.agents[0].dataset.rpartition("/")[2] if one_dataset and facts.agents else "average"
     return [
         words("agent", lambda agent: names[agent.run], unfolded=True),
         Column("done", lambda agent: f"{agent.done:,}/{agent.total:,}"),
         Column(one_line(score, 16) or "score", lambda agent: scale(agent, agent.figure.value), spare=_SCORE),
-        *([] if one_dataset else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
+        *([Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)] if has_pooled else []),
         Column("95 %", ends, spare=2),
         Column("n", "figure.n", spare=5),
         *([Column("running", "in_flight", spare=6)] if facts.flying else []),
         outcome("answered", 8),
         outcome("failed", 3),
         *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),
-        Column("tokens", "spent.tokens", tokens, spare=9),
-        Column("full price", "spent.cost_uncached", dollars, spare=10),
+        Column("tokens", "spent.tokens", tokens, spare=9, least_where=unanswered),
+        Column("full price", "spent.cost_uncached", dollars, spare=10, least_where=unanswered),
     ]
 
 
-def _flying(facts: ProgressFacts, width: int) -> Parts:
-    """Render the attempts that are longest in flight, each with its current step."""
-    if not facts.flying:
+def _frontier(facts: ProgressFacts, width: int, height: int) -> Parts:
+    """Render the frontier so far, if at least `height` lines are enough for its intervals."""
+    scorer = next((agent.scorer for agent in facts.agents if agent.scorer), "")
+    if not scorer or described(scorer).unit != "percent" or described(scorer).direction != "higher":
         return []
-    now = time.time()
-    names = facts.short_names
-    visible = sorted(facts.flying, key=lambda attempt: attempt.started_at)[:_FLYING]
-    heading = f"in flight {len(facts.flying):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for justify, style in (("right", "cyan"), ("left", ""), ("left", ""), ("left", "green"), ("left", "dim")):
-        grid.add_column(justify=justify, style=style, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
-    for attempt in visible:
-        question = one_line(attempt.question_id, 40) + (f"#{attempt.epoch}" if attempt.epoch else "")
-        cells = (names[attempt.run] if len(names) > 1 else "", question, one_line(attempt.node or "starting", 30))
-        grid.add_row(*map(Text, (duration(max(0.0, now - attempt.started_at)), *cells, doing_words(attempt, now))))
-    more = len(facts.flying) - len(visible)
-    parts: Parts = [(Group(rule(heading, width), grid), len(visible) + 1)]
-    return [*parts, *([(line(f"and {more:,} more", style="dim"), 1)] if more else [])]
+    frontier = frontier_so_far(
+        {agent.run: agent.figure for agent in facts.agents},
+        {agent.run: agent.spent for agent in facts.agents},
+        {agent.run: agent.done for agent in facts.agents},
+    )
+    if frontier is None or height < _PICTURE_LINES[0]:
+        return []
+    picture = draw(frontier_picture(frontier, scorer, facts.short_names), width, min(height - 2, _PICTURE_LINES[1]))
+    return [(Group(rule("so far", width), picture), picture.plain.count("\n") + 2)]

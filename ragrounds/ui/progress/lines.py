@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from ragrounds.base.spent import Spent
-from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
+from ragrounds.ui.call_words import fault_word
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.screen import footer_lines, server_words
 from ragrounds.ui.tables.comparison_tables import interval
-from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, tokens
 
 _FEW = 4
 """Number of runs up to which a line shows scores."""
 _NODES = 4
 """Nodes that are named."""
+_MESSAGE = re.compile(r"""['"]message['"]: *(['"])(.+?)(?<!\\)\1""")
 
 
 def time_left(facts: ProgressFacts) -> str:
@@ -68,26 +70,19 @@ def longest(facts: ProgressFacts) -> float:
     return max((time.time() - attempt.started_at for attempt in facts.flying), default=0.0)
 
 
-def doing_words(live: LiveAttempt, now: float) -> str:
-    """Describe the latest call that an attempt waits for, and count the others; empty if it waits for no call."""
-    if not live.doing:
-        return ""
-    call = live.doing[-1]
-    more_calls = f" and {number_of(len(live.doing) - 1, 'other call')}" if len(live.doing) > 1 else ""
-    took = duration(max(0.0, now - call.started_at))
-    if call.kind == "model":
-        return f"asks {one_line(call.actor.partition('[')[0], 60)} {took}{more_calls}"
-    target = f"“{one_line(call.subject, 120)}”" if call.subject else one_line(call.actor, 60)
-    return f"{call.kind} {target} {took}{more_calls}"
-
-
 def fault_words(seen: SeenFaults) -> str:
-    """Count the faults of each kind and quote the last message; empty if nothing failed."""
+    """Count the faults by kind in words and quote the last message; empty if nothing failed.
+
+    A message that is an error's JSON is quoted without it.
+    """
     if not seen.kinds:
         return ""
-    kinds = ", ".join(f"{count:,} {one_line(kind, 60)}" for kind, count in seen.kinds.items())
+    kinds = ", ".join(f"{count:,} {one_line(fault_word(kind), 60)}" for kind, count in seen.kinds.items())
     ago = "" if seen.age is None else f", last {duration(seen.age)} ago"
-    return f"{kinds}{ago}: {one_line(seen.last, 300)}"
+    kind, _, reason = seen.last.partition(": ")
+    reason = reason if kind in seen.kinds else seen.last
+    message = _MESSAGE.search(reason)
+    return f"{kinds}{ago}: {one_line(message[2] if message else reason, 300)}"
 
 
 def journal_words(facts: ProgressFacts) -> str:

@@ -14,8 +14,8 @@ function drawRows() {
   else list.removeAttribute("aria-activedescendant");
 }
 
-const markOf = (score) => score === null ? ["?", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
-  : score > 0 ? ["~", "bad", "partly right"] : ["✗", "bad", "wrong"];
+const markOf = (score) => score === null ? ["-", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
+  : score > 0 ? ["½", "bad", "partly right"] : ["✗", "bad", "wrong"];
 
 function drawRow(attempt, place) {
   const get = (name) => state.cell[name][attempt];

@@ -30,6 +30,12 @@ class Band(Struct, frozen=True):
     table: TextTable
     widths: tuple[int, ...]
 
+    @property
+    def heading_lines(self) -> int:
+        """Number of lines of its headings, which are broken between words."""
+        headings = zip(self.table.columns, self.widths, strict=True)
+        return max(len(folded(column.name, width)) for column, width in headings)
+
 
 def laid_out(table: TextTable, width: int) -> tuple[tuple[Band, ...], list[str]]:
     """Split a table into parts that fit, from the top, and return them with the remark below them.

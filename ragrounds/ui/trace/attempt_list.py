@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ragrounds.base.records import WITHOUT_ANSWER, Run
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages, SortBy, order_words
+from ragrounds.ui.signs import attempt_sign
 from ragrounds.ui.text import duration, one_line, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown_text, wrap
 
@@ -29,16 +30,6 @@ _ID = 14
 """Maximal cells of a question's id."""
 _AGENT = 5
 """Minimal cells of the agent's column: the length of its heading."""
-_TROUBLE = {
-    "failed": "! ",
-    "capped": "^ ",
-    "blocked": "x ",
-    "paused": "= ",
-    "refused": "x ",
-    "abstained": "~ ",
-    "unreadable": "? ",
-    "empty": "0 ",
-}
 
 
 class AttemptList:
@@ -164,26 +155,9 @@ def differences(pages: Pages, first: int, second: int) -> list[ScoreDifference]:
 
 
 def mark(summary: AttemptSummary) -> tuple[str, str]:
-    """Return an attempt's outcome as one sign, with its style.
-
-    ✓ right, ✗ wrong, ½ partly, ! failed, x refused or blocked, ^ capped, = paused, ~ abstained, ? unreadable, 0 empty,
-    - not scored, · not run. A sign for the reason takes precedence over the sign for wrong.
-    """
-    if summary.outcome == "not_run":
-        return "· ", "dim"
-    if summary.outcome in _TROUBLE and (summary.value is None or summary.value < 1):
-        return _TROUBLE[summary.outcome], "trouble"
-    return ("- ", "dim") if summary.value is None else score_sign(summary.value)
-
-
-def score_sign(value: float) -> tuple[str, str]:
-    """Return a score as a sign with its style: ✓ right, ✗ wrong, ½ partly."""
-    return ("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key")
-
-
-def outcome_sign(outcome: str) -> str:
-    """Return the sign for the reason why an attempt has no full marks; empty if it simply answered."""
-    return _TROUBLE.get(outcome, "").strip()
+    """Return an attempt's sign (:mod:`ragrounds.ui.signs`) in two cells, with its style."""
+    sign, style = attempt_sign(summary.outcome, summary.value)
+    return f"{sign} ", style
 
 
 def attempt_cells(

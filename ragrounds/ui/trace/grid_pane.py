@@ -16,8 +16,8 @@ from textual.strip import Strip
 
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.scorers import described
+from ragrounds.ui.signs import outcome_sign
 from ragrounds.ui.text import UNKNOWN
-from ragrounds.ui.trace.attempt_list import outcome_sign
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.themes import contrast
 from ragrounds.ui.trace.widgets import Draw, Rows

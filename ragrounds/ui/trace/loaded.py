@@ -13,8 +13,8 @@ from ragrounds.evals.trace.hops import Hop, hops_of
 from ragrounds.evals.trace.summaries import PREFERRED, AttemptSummary, Pages
 from ragrounds.evals.trace.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
 from ragrounds.evals.trace.traces import calls as calls_of
+from ragrounds.ui.signs import score_sign
 from ragrounds.ui.text import one_line, percent
-from ragrounds.ui.trace.attempt_list import score_sign
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, call_facts, measured, walk
 
@@ -141,7 +141,7 @@ def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
     word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
     if read and summary.outcome == "unreadable":
         word += ", counted as"
-    words = [(" ".join(part for part in (word, read, sign.rstrip()) if part), style)]
+    words = [(" ".join(part for part in (word, read, sign) if part), style)]
     if summary.wrong and summary.question.options:
         words.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
     if value is not None and 0 < value < 1:

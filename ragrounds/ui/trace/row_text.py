@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from ragrounds.base.records import TOKENS_APART, Call, Fault
 from ragrounds.evals.trace.hops import Hop
 from ragrounds.evals.trace.traces import TracedCall, retried_faults
+from ragrounds.ui.call_words import fault_word
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import Cells, fit
 
@@ -27,14 +28,6 @@ _LARGEST = 20_000
 """Characters of a reply up to which its JSON is parsed."""
 _TAG = re.compile(r"<\|[\w ]{1,40}\|>|</?[a-z_]{1,30}>")
 _OPENING = re.compile(r'\A\s*(?:```\w*\s*)?(?:\{\s*"[^"\\]{0,60}"\s*:\s*")')
-_WORDS = {
-    "rate_limit": "refused for too many requests",
-    "server": "the server failed",
-    "timeout": "timeout",
-    "unreachable": "no connection",
-    "connection": "connection cut",
-    "malformed": "a reply that cannot be read",
-}
 
 
 class RowText(Struct, frozen=True):
@@ -134,7 +127,7 @@ def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], .
 def failure(call: Call) -> str:
     """Return the reason why a call failed, in a few words: ``failed: timeout after 3 tries``."""
     kind = call.faults[-1].kind if call.faults else ""
-    reason = one_line(_WORDS.get(kind, kind.replace("_", " ")) or call.error[:200], 80)
+    reason = one_line(fault_word(kind) or call.error[:200], 80)
     tries = len(call.faults)
     return f"failed: {reason}" + (f" after {number_of(tries, 'try')}" if tries > 1 else "")
 
@@ -144,7 +137,7 @@ def fault_words(faults: Sequence[Fault]) -> str:
     kinds: dict[str, int] = {}
     for fault in faults:
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
-    return ", ".join(f"{count} × {one_line(kind.replace('_', ' '), 40)}" for kind, count in kinds.items())
+    return ", ".join(f"{count} × {one_line(fault_word(kind), 40)}" for kind, count in kinds.items())
 
 
 def beginning(text: str) -> str:

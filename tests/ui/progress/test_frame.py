@@ -85,9 +85,9 @@ def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
         "asked_to_stop": 0,
         "trend": (0, 1, 4, 8),
         "recent": (
-            LastResult("run-1", "q/100", "answered", 1.0, "B", 1.5),
-            LastResult("run-2", "q/101", "answered", 0.0, "C", 2.5),
-            LastResult("run-3", "q/102", "failed", 0.0, "", 3.5),
+            LastResult("run-1", "answered", 1.0, "B", 1.5),
+            LastResult("run-2", "answered", 0.0, "C", 2.5),
+            LastResult("run-3", "failed", 0.0, "", 3.5),
         ),
     }
     return ProgressFacts(**{**made, **changed})
@@ -109,6 +109,35 @@ def test_it_fits_and_its_foot_stands_at_the_end(width: int, height: int, agents:
     assert not any("\x1b" in line for line in lines)
 
 
+@pytest.mark.parametrize("width", [122, 131])
+def test_its_foot_stays_below_headings_of_two_lines(width: int) -> None:
+    outcomes = {"answered": 80, "abstained": 3, "unreadable": 5, "failed": 9}
+    spent = Spent(usage=Usage(120_000, 3_456), cost_paid=1.25, cost_uncached=2.5, unanswered=3)
+    crowded = tuple(agent(number, outcomes=outcomes, spent=spent) for number in range(1, 5))
+    for height in (24, 40):
+        lines = drawn(replace(facts(), agents=crowded), width, height, ("something was said",) * 30)
+        assert "Ctrl-C" in lines[-1]
+        assert any(line.strip() == "full" for line in lines)
+        assert sum("/500" in line for line in lines) == 4
+        assert "answer may be billed" in " ".join("".join(lines).split()) or height == 24
+
+
+def test_reasons_are_words_and_no_json() -> None:
+    message = "OpenAIInvalidRequestError: 400 - {'error': {'message': 'the prompt is too long', 'type': 'x'}}"
+    seen = SeenFaults({"OpenAIInvalidRequestError": 9, "context_too_long": 10}, message, 4.0)
+    line = next(line for line in drawn(facts(failed=seen), 200, 40) if line.startswith("failed"))
+    assert "9 open ai invalid request error, 10 prompt too long, last 4.0 s ago: the prompt is too long" in line
+    assert "{" not in line
+
+
+def test_an_average_that_is_the_pooled_figure_is_shown_once() -> None:
+    same = tuple(agent(number, dataset="", pooled=0.6125) for number in (1, 2))
+    other = tuple(agent(number, dataset="") for number in (1, 2))
+    for agents, has_pooled in ((same, False), (other, True)):
+        headings = next(line for line in drawn(replace(facts(), agents=agents), 200, 60) if "average" in line)
+        assert (" pooled" in headings) is has_pooled
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES[:3])
 def test_it_says_what_is_there(width: int, height: int) -> None:
     screen = "\n".join(drawn(facts(), width, height))
@@ -119,24 +148,19 @@ def test_it_says_what_is_there(width: int, height: int) -> None:
         "61.25",
         "50.1-70.3",
         "pubmedqa",
-        "12 rate_limit, 3 timeout",
-        "21 server",
+        "12 refused for too many requests, 3 timeout",
+        "21 the server failed",
         "127.0.0.1:8000",
         "$3.75 paid",
         "budget used: $3.75 of $5.00 (75 %)",
         "100 of 400 model calls from the journal (25 %)",
-        "in flight 64: search 64",
-        "q/063",
+        "in flight    64: search 64",
         "60 of 63 calls in flight, slowed by 12 x 429",
-        "query 63",
     ):
         assert text in screen, text
     for text in ("last results", "✓ B", "✗ C", "! failed", "▁▁▄█") if width > 80 else ():
         assert text in screen, text
-    # The longest first.
-    assert screen.index("q/063") < screen.index("q/062")
-    assert "and " in screen
-    assert " more" in screen
+    assert ("percent right by dollars" in screen) is (height > 24)
 
 
 def test_the_columns_are_those_of_the_table() -> None:
@@ -176,7 +200,7 @@ def test_nothing_is_interpreted() -> None:
         agents=(agent(1, name=evil),),
         flying=(flight(1, 1.0, question_id=evil, node=evil, doing=(call,)),),
         nodes={evil: 1},
-        recent=(LastResult("run-1", evil, "answered", 1.0, evil, 1.0), LastResult("x", evil, evil, None, evil, 1.0)),
+        recent=(LastResult("run-1", "answered", 1.0, evil, 1.0), LastResult("x", evil, None, evil, 1.0)),
         servers=(ServerTraffic(evil, 1, 1, 0, 0),),
     )
     for width, height in SIZES:

@@ -12,8 +12,9 @@ from textual.containers import Container
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
+from ragrounds.ui.signs import score_sign
 from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences, score_sign
+from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -185,7 +186,8 @@ class CompareScreen(ViewScreen):
         epoch = f" #{difference.epoch}" if summary and summary.run.epochs > 1 else ""
         name = safe(difference.question_id.rpartition("/")[2][:80])
         text = one_line(summary.question.text[: width * 2], width) if summary else ""
-        return [*signs, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
+        cells = [(f"{sign} ", style) for sign, style in signs]
+        return [*cells, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
 
     @on(Rows.Moved)
     def _question_moved(self, event: Rows.Moved) -> None:
