@@ -139,7 +139,8 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
         else:
             attempts = list(hops)
             runs = list({attempt_hops.summary.run.id: attempt_hops.summary.run for attempt_hops in attempts}.values())
-            agents = agent_names(runs) if len(runs) > 1 else {}
+            names = {attempt_hops.summary.run.id: attempt_hops.summary.given_name for attempt_hops in attempts}
+            agents = agent_names(runs, names) if len(runs) > 1 else {}
             tell(hop_lines.hop_text(attempts, SafeConsole().width, agents) or "No attempt fits.")
 
 

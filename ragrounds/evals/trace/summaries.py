@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.records import Gold, Question, Run, Score
+from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
@@ -27,6 +28,7 @@ from ragrounds.evals.store.care.garbage import Progress
 from ragrounds.evals.store.codec import StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.row_sums import is_whole, summed_columns
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.trace.attempt_filter import TextTest, Wanted, parse, single_conditions
@@ -119,8 +121,15 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     at: float | None
     facts: AttemptFacts | None = None
     """Facts of the attempt; ``None`` if it was not made yet, or they were not derived yet."""
+    given_name: str = ""
+    """Name that the run was given; empty if none."""
     notes: tuple[AttemptNote, ...] = ()
     """Readers' marks and notes."""
+
+    @property
+    def agent_name(self) -> str:
+        """Name of the run as tables show it: the one it was given, else its agent's text without addresses."""
+        return self.given_name or without_addresses(self.run.agent)
 
     @property
     def wrong(self) -> bool:
@@ -152,6 +161,8 @@ class Pages:
         self.scorers = tuple(scorers)
         self.asked = tuple(asked)
         """Scorers of these that a user named, by preference."""
+        self.given_names = kept_names(store.engine)
+        """Run id → name, for the runs that were given one."""
         self._numbers = [store.number(run) for run in runs]
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]
@@ -465,6 +476,7 @@ class Pages:
             else None,  # imported: never measured
             at=row.attempts_at,
             facts=AttemptFacts(**{name: facts[name] for name in _FACTS}) if facts else None,
+            given_name=self.given_names.get(run.id, ""),
             notes=notes,
         )
 

@@ -32,6 +32,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.codec import Packed, unpack, unpack_many
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 
 
@@ -133,6 +134,8 @@ class Trace(Struct, frozen=True):
     """Readers' marks and notes."""
     judged: tuple[JudgeReply, ...] = ()
     """Replies of judges, if they were requested (:mod:`ragrounds.evals.judges.recorded`)."""
+    given_name: str = ""
+    """Name that the run was given; empty if none."""
 
 
 def calls_of(trace: Trace) -> tuple[TracedCall, ...]:
@@ -158,7 +161,8 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
     scores = tuple(score for score in store.scores(run, question=question.id) if score.epoch == epoch)
     notes = notes_of(store, [run]).get((run.id, question.id, epoch), ())
-    return Trace(run, question, gold, attempt, scores, _steps(store, attempt), notes)
+    given_name = kept_names(store.engine).get(run.id, "")
+    return Trace(run, question, gold, attempt, scores, _steps(store, attempt), notes, given_name=given_name)
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:

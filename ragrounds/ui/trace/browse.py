@@ -93,7 +93,8 @@ class BrowseScreen(ViewScreen):
     def __init__(self, attempt_list: AttemptList, author: str) -> None:
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.tree_state: TreeState | None = None
-        self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
+        pages = attempt_list.pages
+        self.agents = agent_names(pages.runs, pages.given_names) if len(pages.runs) > 1 else {}
 
     def compose(self) -> ComposeResult:
         """Compose the panes, with the position above and the keys below."""
@@ -173,7 +174,7 @@ class BrowseScreen(ViewScreen):
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         # The number identifies the agent if its column has no room for the name.
         number = f"#{runs.index(current.run) + 1} " if current and len(runs) > 1 else ""
-        agent = number + safe(current.run.agent) if current else ""
+        agent = number + safe(current.agent_name) if current else ""
         line.tell(position, safe(attempt_list.description()), scorer, agent)
 
     def forget(self) -> None:

@@ -60,12 +60,13 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     summary, attempt = loaded.summary, loaded.attempt
     question, gold = summary.question, summary.gold
     yield TextBlock(
-        f"{question.id}, {summary.run.agent}" + (f", epoch {summary.epoch}" if summary.epoch else ""), "heading"
+        f"{question.id}, {summary.agent_name}" + (f", epoch {summary.epoch}" if summary.epoch else ""), "heading"
     )
     yield TextBlock(question.text)
     default = summary.outcome == "unreadable"
     choosers = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
-    names = agent_names([summary.run, *(other.run for other in loaded.other_answers)])
+    answers = [summary, *loaded.other_answers]
+    names = agent_names([answer.run for answer in answers], {answer.run.id: answer.given_name for answer in answers})
     for other in loaded.other_answers if question.options else ():
         choosers.setdefault(other.prediction, []).append(names[other.run.id])
     yield from option_blocks(summary, choosers)

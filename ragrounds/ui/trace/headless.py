@@ -55,7 +55,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
             continue
         title = node.row.plain
         if node.kind == "attempt":
-            title += f"  by  {trace.run.agent}  ({trace.run.id})"
+            title += f"  by  {loaded.summary.agent_name}  ({trace.run.id})"
         console.print(Rule(Text(one_line(title, 110)), align="left"))
         if node.kind == "attempt" and trace.notes:
             console.print(Text(f"notes: {notes_cell(trace.notes)}", style="yellow"), soft_wrap=True)
@@ -76,7 +76,8 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
 def print_pair(traces: tuple[Trace, Trace], console: Console, full: bool) -> None:
     """Print two answers to a question on one page; `full`: nothing is folded."""
     left, right = (LoadedAttempt.of_trace(trace) for trace in traces)
-    agents = agent_names(list({trace.run.id: trace.run for trace in traces}.values()))
+    runs = list({trace.run.id: trace.run for trace in traces}.values())
+    agents = agent_names(runs, {trace.run.id: trace.given_name for trace in traces})
     names = [side_name(agents, loaded.summary) for loaded in (left, right)]
     choosers: dict[str, list[str]] = {}
     for name, loaded in zip(names, (left, right), strict=True):

@@ -15,7 +15,7 @@ from ragrounds.ui.tables.comparison_csv import csv_text
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
 from ragrounds.ui.trace.attempt_list import mark
 
-_LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "notes"})
+_LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "given_name", "notes"})
 _FIGURES = tuple(name for name in AttemptSummary.__struct_fields__ if name not in _LEFT_OUT)
 _FACTS = tuple(name for name in AttemptFacts.__struct_fields__ if name not in ("gold", "notes"))
 CSV_COLUMNS = (
@@ -80,7 +80,7 @@ _COLUMNS = (
     Column("tokens", _ran(lambda summary: tokens(summary.tokens)), spare=6),
     Column("full price", _ran(lambda summary: dollars(summary.cost_uncached)), spare=7),
     Column("time", _ran(lambda summary: duration(summary.seconds)), spare=3),
-    words("agent", "run.agent", unfolded=True),
+    words("agent", "agent_name", unfolded=True),
     words("question", attempt_name, unfolded=True),
     Column("hops", "facts.hops", where="facts", spare=2),
     words("gold", lambda summary: gold_words(summary.facts), where="facts", spare=1),

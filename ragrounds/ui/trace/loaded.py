@@ -176,4 +176,5 @@ def _summary_of_trace(trace: Trace) -> AttemptSummary:
         model_calls=attempt.model_calls,
         seconds=measured(attempt.seconds, attempt.at),
         at=attempt.at,
+        given_name=trace.given_name,
     )

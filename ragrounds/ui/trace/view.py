@@ -193,7 +193,7 @@ class ViewScreen(Screen[int | None]):
         if summary is None:
             return
         mine = self.notes.mine(summary)
-        title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
+        title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.agent_name, 30)}"
         self.app.push_screen(NoteScreen(title, mine.text if mine else ""), partial(self._annotate, "text"))
 
     def _annotate(self, part: Literal["mark", "text"], typed: str | None) -> None:

@@ -99,7 +99,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     server = ["--model", "openai:slow", "--base-url", slow_server.url, "--yes"]
     # Slow enough that the run is interrupted before its end on a busy machine too.
     terminal.command("run", *agents, *server, "--limit", "90", "--concurrency", "4")
-    terminal.see("in flight ", "of 270 attempts")
+    terminal.see("in flight   ", "of 270 attempts")
     for width, height in ((80, 24), (120, 40), (200, 60), (100, 30)):
         terminal.tmux("resize-window", "-x", str(width), "-y", str(height))
         before, end = counts(home).total(), time.monotonic() + 120
@@ -133,7 +133,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     for noise in ("NOISE of a print", "NOISE of a library", "NOISE of a child"):
         assert noise in history.replace("\n", ""), "what others wrote is told afterwards"
     assert "Finishing the calls in flight" not in history, "the screen said it, when it was so"
-    assert history.count("in flight") == 0, "nothing of a frame is left"
+    assert history.count("── so far") == 0, "nothing of a frame is left"
 
     terminal.tmux("resize-window", "-x", "200", "-y", "60")
     assert "━" not in terminal.history(), "nothing of a frame is left"
@@ -158,13 +158,13 @@ def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(
 ) -> None:
     options = ["--agent", "direct", "--model", "openai:slower", "--base-url", slow_server.url, "--yes"]
     terminal.command("run", *options, "--concurrency", "64")
-    terminal.see("in flight ")
+    terminal.see("in flight   ")
     terminal.type("C-z")
     terminal.prompt()
-    assert "in flight" not in terminal.screen()
+    assert "in flight   " not in terminal.screen()
     terminal.tmux("send-keys", "-l", "fg")
     terminal.type("Enter")
-    terminal.see("in flight ", "Ctrl-C")
+    terminal.see("in flight   ", "Ctrl-C")
     terminal.type("C-c", "C-c")
     terminal.prompt()
     assert "Interrupted. Finished work is saved" in terminal.history().replace("\n", "")
@@ -173,7 +173,7 @@ def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(
 def test_a_key_opens_the_viewer_while_the_run_goes_on(terminal: Terminal, slow_server: Running, tmp_path: Path) -> None:
     options = ["--agent", "direct", "--model", "openai:viewed", "--base-url", slow_server.url, "--yes"]
     terminal.command("run", *options, "--limit", "60", "--concurrency", "4")
-    terminal.see("in flight ", "v opens the viewer", "last results")
+    terminal.see("in flight   ", "v opens the viewer", "last results")
     terminal.type("x", "v")
     terminal.see("1 of 60", "steps", "detail")
     before = counts(tmp_path / "home").total()
@@ -182,7 +182,7 @@ def test_a_key_opens_the_viewer_while_the_run_goes_on(terminal: Terminal, slow_s
         assert time.monotonic() < end, "the run goes on"
         time.sleep(0.05)
     terminal.type("q")
-    terminal.see("in flight ", "v opens the viewer")
+    terminal.see("in flight   ", "v opens the viewer")
     terminal.type("C-c", "C-c")
     terminal.prompt()
     terminal.tmux("send-keys", "-l", "echo typed")

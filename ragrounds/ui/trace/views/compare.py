@@ -94,7 +94,7 @@ class CompareScreen(ViewScreen):
         self._seeks, self._finding = seek, False
         """True to go on to the first difference; true while the questions on which the runs differ are being read."""
         self.pages = attempt_list.pages
-        self.agents = agent_names(self.pages.runs)
+        self.agents = agent_names(self.pages.runs, self.pages.given_names)
         self.pair_indices = [first, second]
         """Indices of both attempts."""
         self.runs: tuple[int, int] | None = None

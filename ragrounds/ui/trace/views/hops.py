@@ -65,7 +65,8 @@ class HopScreen(ViewScreen):
 
     def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
         super().__init__(attempt_list, notes)
-        self.agents = agent_names(attempt_list.pages.runs) if len(attempt_list.pages.runs) > 1 else {}
+        pages = attempt_list.pages
+        self.agents = agent_names(pages.runs, pages.given_names) if len(pages.runs) > 1 else {}
         self.hop = 0
         """Number of the hop under the cursor, from 0."""
         self.first = 0
@@ -190,7 +191,7 @@ class HopScreen(ViewScreen):
             f"{attempt_list.row + 1 if total else 0:,} of {total:,}",
             note_signs(self.notes.notes_on(current)) if current else "",
             safe(attempt_list.description()),
-            safe(current.run.agent) if current else "",
+            safe(current.agent_name) if current else "",
         )
         if current is None:
             self.pager.show(())
