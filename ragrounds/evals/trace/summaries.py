@@ -172,13 +172,20 @@ class Pages:
     def __len__(self) -> int:
         return self._starts[-1]
 
+    def run_at(self, index: int) -> Run:
+        """Return the run of the row at this index."""
+        return self.runs[self._number_at(index)]
+
+    def _number_at(self, index: int) -> int:
+        return bisect.bisect_right(self._starts, index) - 1
+
     def read(self, indices: Iterable[int]) -> list[AttemptSummary]:
         """Read the rows at these indices, in this order; indices beyond the last row are left out."""
         requested = list(indices)
         summaries: dict[int, AttemptSummary] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
         for index in {index for index in requested if 0 <= index < len(self)}:
-            number = bisect.bisect_right(self._starts, index) - 1
+            number = self._number_at(index)
             position, epoch = divmod(index - self._starts[number], self.runs[number].epochs)
             by_run.setdefault(number, []).append((position, epoch))
         with self.connect() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os.path import commonprefix
 
 from msgspec import Struct
@@ -26,8 +26,8 @@ _SAMPLED = 50
 """Rows that are sampled for the common beginning of their ids."""
 _OPTIONAL = ((26, "answer", 6), (26, "gold", 6), (70, "time", 7), (62, "tokens", 6), (54, "cost", 7))
 """Optional columns of the list: minimal width of the list, name, cells."""
-_ID = 14
-"""Maximal cells of a question's id."""
+_ID, _WIDE = 14, 60
+"""Maximal cells of a question's id; cells of a question's column from which it has the id next to the text."""
 _AGENT = 5
 """Minimal cells of the agent's column: the length of its heading."""
 
@@ -82,6 +82,12 @@ class AttemptList:
             self._common = same[: same.rfind("/") + 1]
         return self._common
 
+    @cached_property
+    def is_of_one_run(self) -> bool:
+        """True if all listed rows are of the same run: then a column of agents would repeat one name."""
+        indices = range(len(self.pages)) if self.order is None else self.order
+        return not indices or self.pages.run_at(min(indices)) is self.pages.run_at(max(indices))
+
     def move(self, row: int) -> None:
         """Put the cursor on a row, or on the nearest that exists."""
         self.row = max(0, min(row, len(self) - 1))
@@ -100,6 +106,7 @@ class AttemptList:
         """Take an order made by :meth:`make_order`. The cursor stays on its attempt if that is still listed."""
         current_index = self._index(self.row) if len(self) else 0
         self.order, self.where, self.sort, self.descending = order, where, sort, descending
+        self.__dict__.pop("is_of_one_run", None)
         self._near.clear()
         if order is None:
             self.move(current_index)
@@ -205,9 +212,10 @@ def attempt_cells(
     if size:
         cells.append((agent_cell(agents, summary.run.id, size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
-    name = one_line(summary.question.id.removeprefix(begin)[:80], _ID)
+    # In a narrow column the question is worth more than its id, which the detail shows.
+    name = "" if text and rest < _WIDE else f"{one_line(summary.question.id.removeprefix(begin)[:80], _ID)}  "
     question_text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1)) if text else ""
-    cells.append((fit(f"{epoch}{name}  {question_text}", rest), "plain"))
+    cells.append((fit(f"{epoch}{name}{question_text}", rest), "plain"))
     return cells
 
 

@@ -94,7 +94,7 @@ class BrowseScreen(ViewScreen):
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.tree_state: TreeState | None = None
         pages = attempt_list.pages
-        self.agents = agent_names(pages.runs, pages.given_names) if len(pages.runs) > 1 else {}
+        self.agents = agent_names(pages.runs, pages.given_names)
 
     def compose(self) -> ComposeResult:
         """Compose the panes, with the position above and the keys below."""
@@ -105,7 +105,7 @@ class BrowseScreen(ViewScreen):
                     self._attempt_row,
                     id="attempts",
                     title="attempts",
-                    head=lambda width: attempt_heading(width, self.agents, bool(self.notes)),
+                    head=lambda width: attempt_heading(width, self._shown_agents, bool(self.notes)),
                 )
                 yield Rows(
                     self._tree_row,
@@ -124,13 +124,19 @@ class BrowseScreen(ViewScreen):
         self.list_changed()
         self.open()
 
+    @property
+    def _shown_agents(self) -> dict[str, str]:
+        """Names in the agents' column; empty if all rows would have the same."""
+        return {} if self.attempt_list.is_of_one_run else self.agents
+
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.row_at(row)
         signs = note_signs(self.notes.notes_on(summary)) if self.notes and summary else ""
         width //= self.attempts.tall
         below = question_cells(summary, width, self.attempts.tall - 1)
         common = self.attempt_list.common_id
-        return attempt_cells(summary, width, self.agents, signs if self.notes else None, common, not below) + below
+        shown_signs = signs if self.notes else None
+        return attempt_cells(summary, width, self._shown_agents, shown_signs, common, not below) + below
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:

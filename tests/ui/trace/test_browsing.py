@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
@@ -74,6 +76,22 @@ def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
     state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
     for line in state.lines():
         assert sum(len(text) for text, _ in tree_cells(line, state.root.figures, width)) == width
+
+
+def test_rows_of_one_run_are_recognised_in_any_order(pages: Pages) -> None:
+    attempts = AttemptList(pages)
+    assert not attempts.is_of_one_run
+    for order, is_of_one_run in (([7, 6, 11], True), ([7, 1], False), ([], True)):
+        attempts.arrange(array("Q", order), "", "asked")
+        assert attempts.is_of_one_run is is_of_one_run
+
+
+def test_a_narrow_row_begins_with_the_question_and_a_wide_one_with_its_id(pages: Pages) -> None:
+    def row(width: int) -> str:
+        return "".join(text for text, _ in attempt_cells(pages.read([1])[0], width, {}, begin="quiz/"))
+
+    assert " A      Which remedy" in row(50)
+    assert "001  Which remedy helps in case 1?" in row(120)
 
 
 def test_a_row_shows_answer_and_gold_and_a_score_only_where_it_says_more(pages: Pages) -> None:

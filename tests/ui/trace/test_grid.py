@@ -80,6 +80,16 @@ async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(viewer: Open) ->
         assert isinstance(pilot.app.screen, BrowseScreen)
 
 
+async def test_it_opens_at_the_first_difference_wherever_the_list_is(pages: Pages) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "end", "3")
+        assert (grid(pilot).pane.row, grid(pilot).pane.column) == (0, 0)
+        cells = {grid(pilot).grid.cell(rows(pilot)[0], column).value for column in (0, 1)}
+        assert len(cells) == 2
+
+
 async def test_the_filter_of_the_list_holds(pages: Pages) -> None:
     app = TraceApp(pages)
     app.attempt_list.order = array("Q", [7, 1, 4])

@@ -93,16 +93,15 @@ class GridScreen(ViewScreen):
         """Read the grid."""
         self.pane.focus()
         self.query_one(TopLine).tell("reading scores …")
-        current = self.attempt_list.current
-        self._load(None if current is None else current.index)
+        self._load()
 
     # Reading
 
     @work(thread=True, exclusive=True, group="grid")
-    def _load(self, index: int | None = None) -> None:
+    def _load(self) -> None:
         began = time.monotonic()
         self.grid.load()
-        answer(self, self.show_lines, index)
+        answer(self, self.show_lines)
         self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
 
     def look(self) -> None:
@@ -121,14 +120,11 @@ class GridScreen(ViewScreen):
 
     # Lines
 
-    def show_lines(self, index: int | None = None) -> None:
-        """Sort and filter the lines again; the cursor stays on its question, or goes to the attempt at the index
-        `index`."""
+    def show_lines(self) -> None:
+        """Sort and filter the lines again; the cursor stays on its question. At first it is on the most split one."""
         grid, listed, pane = self.grid, self.attempt_list.order, self.pane
         current_row, before = self.row(pane.row), pane.row
         pane.agents = len(grid.runs)
-        if index is not None and (position := grid.row_of(index)) is not None:
-            current_row, pane.column = position
         rows = None if listed is None else grid.rows_of(listed)
         descending = self.descending if self.sort in ("disagreement", "cost") else not self.descending
         self.rows = grid.order(self.sort, descending, rows).tolist()
@@ -146,7 +142,7 @@ class GridScreen(ViewScreen):
         if any(count != grid.rows for count in counts):
             pane.heads.append(("questions counted", lambda column, _: f"{counts[column]:,}", "dim"))
         row = self.rows.index(current_row) if current_row in self.rows else 0
-        pane.show(len(self.rows), row, keep_scroll=index is None and row == before)
+        pane.show(len(self.rows), row, keep_scroll=row == before)
         self.show_here()
 
     def _heading(self, column: int, width: int) -> str:
