@@ -16,9 +16,8 @@ from ragrounds.api.workspace import Progress, unheard
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
-from ragrounds.base.text import safe
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
-from ragrounds.ui.console import counting
+from ragrounds.ui.console import counting, for_stream
 from ragrounds.ui.progress.displays import Display, open_progress
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.lines import progress_line
@@ -85,7 +84,7 @@ class TerminalListener(RunListener):
         self._say(text)
 
     def _say(self, text: str) -> None:
-        print(safe(text), file=sys.stderr, flush=True)  # noqa: T201
+        print(for_stream(text, sys.stderr), file=sys.stderr, flush=True)  # noqa: T201
 
     def reading(self, task: str, count: int) -> None:
         """Print every hundred thousandth passage."""

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 
 from msgspec import structs
 
-from ragrounds.agents.agent import Limits
 from ragrounds.agents.profiles import published
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import hosts_held
@@ -56,7 +55,6 @@ from ragrounds.evals.store.run_names import keep_last_command, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
-from ragrounds.models.providers import BASELINE
 from ragrounds.models.server_facts import TOOLS, window_of
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.index.vector_events import BUILT
@@ -275,8 +273,8 @@ class _Replay:
         runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.all_models}))
-            self._report_code_changes(planned)
-        self._report_caps()
+            if self._change is None:
+                self._report_code_changes(planned)
         self._report_servers(recipe)
         if request.profile is not None:
             paper = published(request.profile, recipe.model or "")
@@ -288,7 +286,8 @@ class _Replay:
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
-        for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
+        searchers = [planned.searcher for planned in self.planned_runs if planned.searcher and self._change is None]
+        for corpus in dict.fromkeys(searcher.corpus for searcher in searchers):
             if words := absent_words(golds, corpus, self._settings.home):
                 listener.message(words)
         lease = exit_stack.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
@@ -366,17 +365,6 @@ class _Replay:
             if any(not summary.replayable for summary in self._store.summaries(planned.changed_since)):
                 costs += ", and unrecorded ones again"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
-
-    def _report_caps(self) -> None:
-        """Report the caps of attempts of agents that ask a model, unless all of them are the agents' own."""
-        capped: dict[Limits, list[str]] = {}
-        for planned in self.planned_runs:
-            calls_model = not planned.all_models or any(model.spec != BASELINE for model in planned.all_models)
-            if calls_model and planned.agent.caps != planned.agent.card.limits:
-                capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
-        for caps, agents in capped.items():
-            subject = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
-            self._listener.message(f"{subject} is capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
     def _report_servers(self, recipe: Recipe) -> None:
         """Report the windows of the models' servers, and agents whose tools a chat template leaves out."""

@@ -178,6 +178,6 @@ def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
 
 
 def _say(message: str) -> None:
-    from ragrounds.ui.text import safe
+    from ragrounds.cli.output import say
 
-    typer.echo(f"ragrounds: {' '.join(safe(message).split())}", err=True)
+    say(f"ragrounds: {' '.join(message.split())}")

@@ -12,6 +12,7 @@ from ragrounds.base.text import escaped_json, safe
 from ragrounds.cli.options import PlotOptions
 from ragrounds.ui.console import at_work as at_work
 from ragrounds.ui.console import counting as counting
+from ragrounds.ui.console import for_stream
 
 JSON_VERSION = 2
 """Version of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
@@ -62,8 +63,11 @@ def say(text: str) -> None:
 
 
 def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print a safe text on standard output, with or without a line end. It cannot move the cursor of a terminal."""
-    typer.echo(safe(text), nl=nl, err=err)
+    """Print a safe text on standard output, with or without a line end. It cannot move the cursor of a terminal.
+
+    On a terminal, lines are broken between words.
+    """
+    typer.echo(for_stream(text, sys.stderr if err else sys.stdout), nl=nl, err=err)
 
 
 def draw_picture(result: Result, options: PlotOptions) -> None:

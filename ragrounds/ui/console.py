@@ -5,8 +5,10 @@ No text of a model, a file or a server can move the cursor.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -14,6 +16,7 @@ from rich.segment import Segment
 
 from ragrounds.base.text import safe
 from ragrounds.tools.index.vector_events import BUILT
+from ragrounds.ui.text import wrapped
 
 
 class SafeConsole(Console):
@@ -27,6 +30,12 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             plain = segment.control or segment.text.isprintable()
             yield segment if plain else Segment(safe(segment.text), segment.style)
+
+
+def for_stream(text: str, stream: TextIO) -> str:
+    """Return a text made safe, with its lines broken between words if the stream is a terminal."""
+    shown = safe(text)
+    return wrapped(shown, os.get_terminal_size(stream.fileno()).columns or 80) if stream.isatty() else shown
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from ragrounds.ui.text import dollars, duration, one_line, tokens
 def projection_text(projection: Projection) -> str:
     """Return a projection in a few lines: every agent, and the total."""
     seen = min(agent.seen for agent in projection.agents)
-    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    lines = [f"Estimate for the remaining attempts (from {seen:,} per agent, 95 % intervals):"]
     for agent in projection.agents:
         expected = _amounts_text(agent)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
     if len(projection.agents) > 1:
-        lines.append(f"  together, if they share no call: {_amounts_text(projection)}")
+        lines.append(f"  total (upper bound): {_amounts_text(projection)}")
     lines.append(
         f"  time: {_interval_text(projection.seconds, duration)} with {projection.in_flight:,} attempts in flight"
     )

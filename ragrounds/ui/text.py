@@ -6,8 +6,10 @@ What is not known is written as a dash, never as 0. Safe text holds no escape co
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import Literal
 
 from ragrounds.base.text import safe as safe
@@ -47,6 +49,20 @@ def shorten_middle(text: str, width: float, measure: Callable[[str], float] = _c
         return flat
     front = (length + 1) // 2
     return f"{flat[:front]}…{flat[len(flat) - length + front :]}"
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text with lines of at most `width` columns, broken between words.
+
+    Indented lines are continued under their indentation. A command in backticks is never broken, so that it can be
+    pasted.
+    """
+    lines = []
+    for line in text.split("\n"):
+        whole = re.sub(r"`[^`]+`", lambda command: command[0].replace(" ", "\0"), line)
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        lines += wrap(whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    return "\n".join(lines).replace("\0", " ")
 
 
 def figure_text(value: float, form: str) -> str:

@@ -37,7 +37,7 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripte
     run = [*RUN, "--base-url", server.url]
     refused = command(*run, **SETTINGS)
     assert refused.returncode == 2
-    assert "Projected from 8 attempts an agent" in refused.stderr
+    assert "Estimate for the remaining attempts (from 8 per agent" in refused.stderr
     last = refused.stderr.strip().splitlines()[-1]
     assert "may be above project_above_dollars = 0.05. Give --yes to continue, or limit it with --max-cost" in last
     assert server.calls == 8
@@ -56,8 +56,7 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripte
 def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Scripted) -> None:
     done = command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("Projected from") == 1
-    assert "$0." in done.stderr
+    assert "Estimate" not in done.stderr, "the rest takes less than a minute"
     assert server.calls == COUNT
 
 
@@ -72,7 +71,6 @@ def test_what_fails_in_the_pilot_is_not_made_again_by_the_same_command(command: 
 def test_an_unknown_price_is_unknown_and_nothing_waits(command: Cli, server: Scripted) -> None:
     done = command(*RUN, "--base-url", server.url, **SETTINGS)
     assert done.returncode == 0, done.stderr
-    assert "cost not known" in done.stderr
     assert "$0.00" not in done.stderr.split("model calls made")[0]
 
 
@@ -87,7 +85,7 @@ def test_minutes_have_a_threshold_of_their_own(command: Cli, server: Scripted) -
 def test_the_baseline_is_not_bothered(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--limit", str(COUNT), RAGROUNDS_PROJECT_ABOVE_DOLLARS="0")
     assert done.returncode == 0
-    assert "Projected" not in done.stderr
+    assert "Estimate" not in done.stderr
 
 
 @pytest.mark.slow

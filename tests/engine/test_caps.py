@@ -171,10 +171,10 @@ def test_the_caps_are_in_the_identity() -> None:
     assert agent_identity(opened)["limits"] == {"calls": 5, "tokens": 2_000_000, "seconds": 7200.0}
 
 
-def test_a_run_says_its_caps_and_which_were_reached(command: Cli, looping: str, server: Running) -> None:
+def test_a_run_says_which_caps_were_reached(command: Cli, looping: str, server: Running) -> None:
     agent = f"{looping}[limits.calls=3]"
     words = ["run", "--agent", agent, "--limit", "2", "--model", "openai:plain", "--base-url", server.url]
     done = command(*words, "--display", "none")
-    assert "is capped at 3 calls (of models, searches and tools), 2,000,000 tokens and 2 h; AG" in done.stderr
+    assert "is capped at" not in done.stderr
     assert "2 capped: the attempt's cap of 3 calls (of models, searches and tools) is reached" in done.stderr
     assert done.returncode == 0, done.stderr
