@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -14,12 +15,18 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.tables.comparison_tables import figure_words
 from ragrounds.ui.tables.text_tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import UNKNOWN, one_line, safe
+from ragrounds.ui.text import UNKNOWN, one_line, safe, wrapped
+
+_FIGURE = re.compile(r"[-+≥<]? ?\$?\d|-?$")
+"""The beginning of a text that is aligned to the right: a figure, or nothing."""
 
 
 def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
     """Return the table of an analysis: figures in percent with their interval, a dash for values that are not known."""
-    words = [all(isinstance(row[index], str | None) for row in table.rows) for index in range(len(table.columns))]
+    words = [
+        index == 0 or any(isinstance(row[index], str) and not _FIGURE.match(str(row[index])) for row in table.rows)
+        for index in range(len(table.columns))
+    ]
     return TextTable(
         key="analysis",
         scorer=scorer,
@@ -49,15 +56,19 @@ def rename_runs(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisRes
     return replace(result, table=table, picture=renamed(result.picture, name_of))
 
 
+_MIN_LINES, _LINES = 8, 20
+"""Number of lines of a plane with points: on a small terminal, and on a large one or in a pipe."""
+
+
 def print_analysis(result: AnalysisResult, console: Console | None = None) -> None:
     """Print the table, the note and the picture of an analysis, by default on stdout."""
     console = console or results_console()
     print_table(analysis_table(result.table), console)
     if note := safe(result.table.note):
-        # A command is not wrapped, so that it can be pasted whole.
-        console.print(Text(note), soft_wrap="`" in note or not console.is_terminal)
+        console.print(Text(wrapped(note, console.width) if console.is_terminal else note), soft_wrap=True)
+    height = max(_MIN_LINES, console.height // 3) if console.is_terminal else _LINES
     console.print()
-    console.print(draw(result.picture, width=min(console.width, 100)))
+    console.print(draw(result.picture, min(console.width, 100), min(_LINES, height)))
 
 
 def _cell_text(value: str | float | int | Figure | None) -> str:

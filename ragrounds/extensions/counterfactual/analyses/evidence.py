@@ -18,7 +18,7 @@ from ragrounds.evals.stats.intervals import identical_runs_bound
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.counterfactual.changes import IDENTITY
 from ragrounds.extensions.counterfactual.effects import Effect, effects
-from ragrounds.ui.text import p_value
+from ragrounds.ui.text import number_of, p_value
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def _is_shown(store: Store, runs: Sequence[Run]) -> bool:
     return described(headline_scorer(store, runs)).accuracy
 
 
-_AGAIN = "The same `ragrounds counterfactual` command asks again what failed."
+_AGAIN = "The same `ragrounds counterfactual` command repeats what failed."
 
 
 def _percent(share: Figure | None) -> str:
@@ -92,7 +92,7 @@ def _table(evidence: Evidence, options: AnalysisOptions) -> AnalysisTable:
             rows += [
                 (name, points, *[""] * 4) for name, part in parts.items() if (points := _format_interval(part, "+"))
             ]
-    columns = ("change", "points", "Holm p", "needed/enough", "others/noise", "verdict")
+    columns = ("change", "points", "Holm p", "needed", "others", "verdict")
     return AnalysisTable(title=conclusion(evidence), columns=columns, rows=tuple(rows), note=_note(evidence))
 
 
@@ -101,7 +101,7 @@ def _change_label(effect: Effect, evidence: Evidence) -> str:
     if sum((other.run, other.change) == (effect.run, effect.change) for other in evidence.effects) > 1:
         return f"{effect.change} {effect.counterfactuals[0].rpartition('-')[2]}"
     parameters = effect.change.removeprefix(IDENTITY).replace("[search=first]", "")
-    return f"asked again{parameters}" if effect.is_identity else effect.change
+    return f"same prompt again{parameters}" if effect.is_identity else effect.change
 
 
 def conclusion(evidence: Evidence) -> str:
@@ -109,7 +109,7 @@ def conclusion(evidence: Evidence) -> str:
     changes = [effect for effect in evidence.effects if not effect.is_identity]
     significant = [effect for effect in changes if effect.verdict == "effect"]
     if not significant:
-        return f"Significant effects on the score: none of {len(changes)}."
+        return f"No effect on the score is significant ({number_of(len(changes), 'change')})."
     largest = max(significant, key=lambda effect: abs(effect.difference.difference or 0.0))
     return (
         f"Significant effects: {len(significant)} of {len(changes)}. The largest: {largest.change}, {largest.agent}: "
@@ -119,11 +119,9 @@ def conclusion(evidence: Evidence) -> str:
 
 def _note(evidence: Evidence) -> str:
     parts = [
-        "Points: after minus before, paired by question, with the 95 % interval; an effect is significant by the exact "
-        "test, after Holm's correction for all changes shown. Needed (drop, none): of the right answers that lose "
-        "passages, percent that are wrong without them; enough (keep): of those that have the passages which alone are "
-        "kept, percent that stay right. Others: percent of the attempts with another answer; noise: the same where the "
-        "model is asked again and nothing is changed."
+        "Points: after minus before, paired by question, with the 95 % interval; p of the exact test, after Holm's "
+        "correction. Needed: percent of the right answers that are wrong without the passages; of keep: that stay "
+        "right with those alone. Others: percent of other answers / of them with the same prompt again (noise)."
     ]
     for floor in (effect for effect in evidence.effects if effect.is_identity):
         changed = sum(share.value or 0.0 for share in (floor.lost, floor.gained) if share is not None)
@@ -149,8 +147,8 @@ def _note(evidence: Evidence) -> str:
     ]
     if failed := sum(effect.failed for effect in evidence.effects):
         parts.append(
-            f"{failed:,} attempts failed; they count as not correct. An effect is one only where it is one, too, with "
-            f"the scores that they had before; else it is open. {_AGAIN}"
+            f"{number_of(failed, 'attempt')} failed and count as not correct; an effect that depends on them is open. "
+            f"{_AGAIN}"
         )
     if evidence.unanswered:
         parts.append(f"Without any answer, and left out: {', '.join(evidence.unanswered)}. {_AGAIN}")
@@ -208,7 +206,7 @@ def _picture(evidence: Evidence, options: AnalysisOptions) -> Picture:
         )
         for effect in evidence.effects
     )
-    note = "shaded: asked again, nothing changed." if floors else "No noise floor was measured."
+    note = "shaded: same prompt again." if floors else "No noise floor was measured."
     return Picture(
         title="What each change of the evidence does to the score",
         marks=marks,

@@ -386,7 +386,7 @@ def routed(routing_data: RoutingData, options: AnalysisOptions) -> Routing:
         scorer=options.scorer,
         measure=routing_data.measure,
         best=names[best],
-        picked=result("best agent of the other folds", picked),
+        picked=result("best of other folds", picked),
         affordable=tuple(affordable),
         worth=worth,
         cheapest=names[outcomes.cheapest],
@@ -422,27 +422,26 @@ def _curve(learned: Chances, outcomes: Outcomes) -> tuple[tuple[float, float], .
 
 
 def _rows(routing: Routing) -> list[tuple[str, PolicyResult]]:
-    kind = "oracle" if routing.epochs > 1 else "oracle, an upper bound (one epoch)"
     return [
         *((single.name, single) for single in routing.singles),
         (routing.picked.name, routing.picked),
         *((system.name, system) for system in routing.own),
-        ("router: by the question", routing.router),
-        (f"cascade: {routing.cheapest} first", routing.cascade),
-        ("control: router of shuffled outcomes", routing.control),
-        (kind, routing.oracle),
-        *((f"within the budget: {policy.name}", policy) for policy in routing.affordable),
+        ("router", routing.router),
+        ("cascade", routing.cascade),
+        ("shuffled control", routing.control),
+        ("oracle", routing.oracle),
+        *((f"{policy.name} within the budget", policy) for policy in routing.affordable),
     ]
 
 
 def _table(routing: Routing, options: AnalysisOptions) -> AnalysisTable:
     words, _, factor = _MEASURES[routing.measure] if routing.measure else ("", "", 0.0)
-    priced = (words, "to a mixture of that cost") if routing.measure else ()
+    priced = (words,) if routing.measure else ()
+    best = {routing.best, routing.picked.name}
 
     def row(name: str, policy: PolicyResult) -> tuple[str | float | Figure, ...]:
-        is_best = name in (routing.best, routing.picked.name)
-        gains = "best" if is_best else points(policy.gain), "" if is_best else points(policy.over_mixture)
-        return (name, policy.score, gains[0], *((factor * policy.cost, gains[1]) if priced else ()))
+        gain = "" if name in best else points(policy.gain)
+        return (name, policy.score, gain, *((factor * policy.cost,) if priced else ()))
 
     return AnalysisTable(
         title=conclusion(routing),
@@ -478,10 +477,13 @@ def conclusion(routing: Routing) -> str:
 
 def _note(routing: Routing) -> str:
     parts = [
-        f"{routing.best} is the best single agent of these questions, and the other agents are compared with it.",
-        "Policies are cross-fitted: no question is routed by what was learned from it, and they are compared with the "
-        "agent that is best on the other folds. A cascade pays for the first answer too.",
+        f"Agents are compared with {routing.best}, the best on these questions. Policies are cross-fitted and compared "
+        f"with the best agent of the other folds; the cascade asks {routing.cheapest} first and pays for it too.",
     ]
+    if routing.measure:
+        gains = (routing.router, routing.cascade, routing.oracle)
+        over_mixture = ", ".join(f"{policy.name} {points(policy.over_mixture)}" for policy in gains)
+        parts.append(f"Points vs. random mix of two agents at the same cost: {over_mixture}.")
     if routing.affordable and math.isfinite(routing.worth):
         parts.append(f"The router keeps to the budget by [worth={routing.worth:.3g}].")
     for system in routing.own:
@@ -490,7 +492,7 @@ def _note(routing: Routing) -> str:
     if routing.without:
         parts.append(f"{routing.without:,} questions without a score in some run are left out.")
     if routing.epochs == 1:
-        parts.append("The oracle of one epoch takes luck for skill; runs of two epochs (--epochs 2) correct it.")
+        parts.append("The oracle is an upper bound: with one epoch it takes luck for skill (--epochs 2 corrects it).")
     return " ".join(parts)
 
 
