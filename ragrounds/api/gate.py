@@ -118,7 +118,7 @@ class GateResult(Result, frozen=True, kw_only=True):
         columns = (
             words("tier", lambda row: row.tier),
             words("rule", lambda row: row.name),
-            words("stands", lambda row: row.claim.decision),
+            words("result", lambda row: row.claim.decision),
             words("measured", lambda row: _measured(row.claim)),
             Column("questions that decide it", lambda row: row.needs),
         )

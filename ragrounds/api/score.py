@@ -47,9 +47,10 @@ from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.index.cards import named_embedder
+from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.progress.judged import JudgeProgress
-from ragrounds.ui.tables.comparison_tables import print_comparison
 from ragrounds.ui.tables.notebook import in_notebook
+from ragrounds.ui.tables.one_screen import print_one_screen
 
 
 class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
@@ -88,7 +89,8 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
         """Print the comparison by the judges' scores."""
         if self.comparison is not None:
             scorers = self.judged.runs[0].scorers
-            print_comparison(self.comparison, scorers[:_SHOWN], console)
+            names = agent_names(self.comparison)
+            print_one_screen(self.comparison, scorers[:_SHOWN], names, console, with_frontier=False)
             if more := scorers[_SHOWN:]:
                 console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}", style="dim")
 

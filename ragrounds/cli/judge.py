@@ -100,7 +100,7 @@ def judge_command(
 def _report_end(result: JudgeResult) -> None:
     """Print the costs and the reason of the end, and exit with the matching code."""
     outcome = result.judged
-    for line in (line for graded in outcome.runs for line in bill_lines(graded, is_written=not outcome.mute)):
+    for line in bill_lines(outcome):
         say(line)
     if outcome.mute:
         say(f"No verdict came from {safe(', '.join(outcome.mute))}: no score was written, earlier ones are unchanged.")

@@ -70,7 +70,7 @@ def test_two_labels_that_are_one_letter_are_refused(tmp_path):
 def test_an_audit_answers_with_each_option_and_says_which_forms_are_not_read(tmp_path):
     found = api_audit(f"jsonl:{full_width(tmp_path)}", home=tmp_path)
     assert [(form.read, form.of) for form in found.replies] == [(4, 4)] * 4
-    assert list(audit_lines(found))[-1] == "all of 16 made-up replies are read as they are meant"
+    assert list(audit_lines(found))[-1] == "self-test of the answer reader: 16 of 16"
     # As labels were before: an answer's letter is read in another form than theirs.
     question = asked("1", "?")
     wide = msgspec.structs.replace(question, options={"Ａ": "one", "Ｂ": "two"})

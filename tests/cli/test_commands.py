@@ -31,7 +31,9 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, com
     assert "next:" not in done.stderr  # talk about tables is for those who see tables
     again = command("run")
     assert "0 model calls made" in again.stderr
-    assert "No language model answered, but the built-in baseline." in " ".join(again.stdout.split())
+    assert "These figures come from a built-in word-matching baseline, not a language model." in " ".join(
+        again.stdout.split()
+    )
     assert "next:" in again.stderr
     assert "strict" in command("run", "--full").stdout
     assert "calls made" not in again.stdout

@@ -192,7 +192,7 @@ def test_a_panel(judge, home):
     done = judge("direct", "--kind", "equivalence", *panel, "--judge", "openai:grader-late")
     assert done.returncode == 0, done.stderr
     assert "50.00" in done.stdout
-    assert "5 things judged, 0 without a majority; Fleiss' kappa" in done.stderr
+    assert "5 items judged, 0 without a majority; Fleiss' kappa" in done.stderr
     graded = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
     assert (graded["panel"]["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
     twice = judge("direct", "--kind", "equivalence", *panel, *panel)
@@ -305,7 +305,7 @@ def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader
     first, second = found["graded"]
     assert first["left"] == second["left"] > 0
     assert first["attempts"] == 6 - first["left"]
-    assert f"{first['left']} answer{'' if first['left'] == 1 else 's'} not judged" in done.stderr
+    assert f"{2 * first['left']} answers not judged" in done.stderr
     lines = found["comparison"]["tables"][0]["lines"]
     assert [line["overall"]["missing"] for line in lines] == [first["left"]] * 2
     rest = judge(*run, "--json")
@@ -411,7 +411,7 @@ def test_another_server_that_judges_stops_or_judges_anew(command, home):
 def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, command, home, tmp_path):
     stage(home, "direct", [*ANSWERS[:3], "rest", *ANSWERS[4:]])
     alone = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-mild")
-    assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 things it judged\. Nothing shows", alone.stderr)
+    assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 items it judged\. Nothing shows", alone.stderr)
     sheet = tmp_path / "labels.csv"
     assert command("judge", "sheet", "direct", "--out", str(sheet)).returncode == 0
     with sheet.open(encoding="utf-8-sig", newline="") as file:

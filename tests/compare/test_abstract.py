@@ -57,7 +57,7 @@ def test_that_nothing_can_be_concluded_is_said(store):
     assert what.kind == "none"
     assert what.ahead == ()
     assert what.equal == (other.id,)
-    assert said == "strict: both runs have 50.00; no difference is significant."
+    assert said == "strict: one and other tie at 50.00 %; no difference is significant."
 
 
 def test_the_best_is_not_called_ahead_of_whom_it_is_not_told_from(store):

@@ -52,7 +52,7 @@ def test_formats_claims_and_exit_codes(ran, tmp_path):
     shown = ran("compare", *runs, "--group-by", "subject", "--plot", str(picture), "--full")
     assert shown.returncode == 0, shown.stderr
     assert " by subject, percent" in ran("compare", *runs, "--group-by", "subject").stdout
-    assert "price of one more correct answer" in shown.stdout
+    assert "cost per additional right question" in shown.stdout
     assert " by subject, percent" in shown.stdout
     assert ET.parse(picture).getroot().tag.endswith("svg")
     assert ran("compare", *runs, "--markdown").stdout.startswith("**")

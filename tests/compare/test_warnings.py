@@ -88,7 +88,9 @@ def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None
     assert "No language model" not in "".join(conclusion_lines(made, (), names))
     first, second = made.rows
     made = msgspec.structs.replace(made, rows=(msgspec.structs.replace(first, no_model="extractive"), second))
-    assert conclusion_lines(made, (), names)[-1] == "No language model answered for one, but the built-in baseline."
+    assert conclusion_lines(made, (), names)[-1] == (
+        "The figures of one come from a built-in word-matching baseline, not a language model."
+    )
     assert next(limitation_sentences(store, runs, made, (), names)).startswith("Answers of no language model show")
 
 

@@ -159,11 +159,11 @@ async def test_a_judge_without_any_verdict_replaces_nothing(store):
     assert ledger(store, runs).total.cost_paid == pytest.approx(0.001 * (2 * COUNT + len(never.requests)))
     panel = await graded(store, runs, [judge(), never])  # nor is it a member of a panel
     assert panel.mute == ("openai:never",)
-    first, second, *_ = bill_lines(panel.runs[0], is_written=not panel.mute)
+    first, _, second, *_ = bill_lines(panel)
     assert " judged by openai:judge; openai:never gave no verdict; no score was written" in first
-    assert second == f"Verdicts by judge, of {COUNT} things: openai:judge {COUNT}, openai:never 0."
-    (alone, *_) = bill_lines(made.runs[0], is_written=not made.mute)
-    assert alone.endswith(f": 0 answers judged by openai:never; {COUNT} scores missing.")
+    assert second == f"Verdicts by judge, of {COUNT} items: openai:judge {COUNT}, openai:never 0."
+    (alone, *_) = bill_lines(made)
+    assert alone == f"2 runs: 0 answers judged by openai:never; {2 * COUNT} scores missing."
     assert {run.id: store.scores(run, "equivalent") for run in runs} == before
 
 

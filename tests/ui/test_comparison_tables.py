@@ -42,7 +42,7 @@ def test_the_terminal_shows_every_table(comparison):
     assert "±" not in text  # one figure of spread: the interval
     assert "+30.00" in text
     assert "heart & lung" in text
-    assert "price of one more correct answer" in text
+    assert "cost per additional right question" in text
     assert "$0.10" in text  # 10 × 0.03 more for 3 more right answers
     assert "percent right" in text
     assert "percent right" not in printed(comparison)

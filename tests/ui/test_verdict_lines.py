@@ -56,10 +56,10 @@ def test_what_no_test_tells_is_not_said(store):
     )
 
 
-def test_where_all_figures_are_alike_no_run_is_named(store):
+def test_runs_with_the_same_figure_tie(store):
     runs = [add_run(store, name, ASKED, [0] * 40) for name in "abc"]
-    assert told(compare(store, runs[:2])) == ["strict: both runs have 0.00; no difference is significant."]
-    assert told(compare(store, runs)) == ["strict: all 3 runs have 0.00; no difference is significant."]
+    assert told(compare(store, runs[:2])) == ["strict: a and b tie at 0.00 %; no difference is significant."]
+    assert told(compare(store, runs)) == ["strict: a, b and c tie at 0.00 %; no difference is significant."]
 
 
 def test_an_mde_that_there_is_not_is_explained(store):
@@ -86,7 +86,7 @@ def test_it_stands_above_the_tables(store):
     console = Console(width=80, file=io.StringIO(), record=True)
     print_comparison(compare(store, runs), console=console)
     text = console.export_text()
-    assert text.startswith("strict: b is significantly better than the other: 90.00 %")
+    assert text.startswith("Accuracy (strict reading): b is significantly better than the other: 90.00 %")
     assert text.index("better") < text.index("diff.")
 
 
@@ -95,8 +95,8 @@ def test_a_pair_that_would_differ_by_its_own_is_said_where_the_tests_together_fi
     runs = [add_run(store, name, asked, [1] * right + [0] * (12 - right)) for name, right in (("a", 0), ("b", 6))]
     middle = add_run(store, "c", asked, [1] * 3 + [0] * 9)
     assert told(compare(store, [*runs, middle])) == [
-        "strict: b has the best figure, 50.00 %; no difference is significant over all pairs; 1 of 3 pairs would be "
-        "alone."
+        "strict: b has the best figure, 50.00 %; no difference is significant after correction for 3 pairs "
+        "(1 is before)."
     ]
 
 

@@ -213,7 +213,7 @@ def _missing_labels(rows: Sequence[JudgedRow]) -> str:
     """Return the reason why a run's figure cannot be corrected; empty if it can."""
     people = [row.person for row in rows if row.person is not None]
     if len(people) < FEWEST:
-        return f"{len(people)} answers are labelled whole, {FEWEST} needed"
+        return f"{len(people)} answers of this agent have labels; {FEWEST} are needed"
     if len(set(people)) == 1:
         return f"people scored all {len(people)} labelled answers alike"
     return ""

@@ -47,17 +47,15 @@ class ImportedFiles(ComparisonResult, frozen=True, kw_only=True):
         if self.bad_rows > len(self.bad):
             yield f"Not read: {self.bad_rows - len(self.bad):,} rows more."
         if self.left:
-            yield one_line(f"Files left: {', '.join(self.left[:8])}{' ...' if len(self.left) > 8 else ''}.", 400)
+            yield one_line(f"Ignored files: {', '.join(self.left[:8])}{' ...' if len(self.left) > 8 else ''}.", 400)
         for imported in self.runs:
             match = imported.matching
-            unchecked_note = "" if match.checked else ", whose texts the file lacks"
+            unchecked_note = "" if match.checked else " (the file has no question texts)"
             match_texts = [
-                f"{match.by_id:,} by id{unchecked_note}" if match.by_id else "",
-                f"{match.by_text:,} by text" if match.by_text else "",
+                f"{match.by_id:,} matched by id{unchecked_note}" if match.by_id else "",
+                f"{match.by_text:,} matched by text" if match.by_text else "",
             ]
-            yield one_line(
-                f"{imported.run.id}: {match.rows:,} rows; questions found {', '.join(filter(None, match_texts))}.", 300
-            )
+            yield one_line(f"{imported.run.id}: {match.rows:,} rows, {', '.join(filter(None, match_texts))}.", 300)
 
 
 def import_formats() -> Mapping[str, Importer]:

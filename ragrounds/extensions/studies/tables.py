@@ -266,7 +266,7 @@ def print_study(
     for note_line in full_notes if full else short:
         console.print(Text(one_line(note_line, 4000)), soft_wrap="`" in note_line)
     if not full and not set(short) <= {*full_notes, *_waiting(table)}:
-        console.print(Text("What helps, and the notes in full: study show --full", style="dim"))
+        console.print(Text("Details and fixes: study show --full", style="dim"))
 
 
 def published_lines(finding: StudyFinding) -> Iterator[str]:

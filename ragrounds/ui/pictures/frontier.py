@@ -106,7 +106,7 @@ def frontier_tables(
             Column("95 %", lambda tradeoff: _range_text(tradeoff.price, measure)),
         ),
         scorer=scorer,
-        title=f"price of {'one more correct answer' if right else '100 % more'} under {scorer}, in {UNITS[measure]}",
+        title=f"cost per additional {'right' if right else 'fully answered'} question ({scorer}), in {UNITS[measure]}",
     )
     return [runs, prices]
 

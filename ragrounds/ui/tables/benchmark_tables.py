@@ -31,11 +31,15 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         datasets = ", ".join(form.dataset for form in forms)
         yield f"of {reply_count:,} replies like {example!r} {read:,} are read as they are meant ({datasets})"
     if audited.replies and not misread:
-        yield f"all of {sum(form.of for form in audited.replies):,} made-up replies are read as they are meant"
+        reply_count = sum(form.of for form in audited.replies)
+        yield f"self-test of the answer reader: {reply_count:,} of {reply_count:,}"
     if audited.corpus is not None:
         corpus = audited.corpus
-        yield (
-            f"corpus of {number_of(corpus.documents, 'document')}: holds the source of "
-            f"{number_of(len(corpus.sources), 'question')}, "
-            f"none of the sources of {len(corpus.without_source):,}, and copies of {len(corpus.copies):,}"
+        sources = (
+            f"has the sources of {len(corpus.sources):,} of "
+            f"{number_of(len(corpus.sources) + len(corpus.without_source), 'question')} that name them"
+            if corpus.sources or corpus.without_source
+            else "no question names its source documents"
         )
+        copies = f"; has copies of {number_of(len(corpus.copies), 'question')}" if corpus.copies else ""
+        yield f"corpus of {number_of(corpus.documents, 'document')}: {sources}{copies}"

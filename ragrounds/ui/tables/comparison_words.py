@@ -16,7 +16,7 @@ from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, ComparedSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
+from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, conclusions, finding
 from ragrounds.evals.compare.server_noise import ServerNoise
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
@@ -116,29 +116,37 @@ def verdict_lines(
         scorer_finding = finding(table)
         if index and prices and scorer_finding is not None and scorer_finding.kind in ("alone", "none", "untested"):
             continue
+        title = accuracy_title(table.scorer) if prices is not None and not index else table.scorer
         if scorer_finding is not None and scorer_finding.kind == "alone":
             subject = f"{_unfinished_prefix(comparison, table, {})}{names[scorer_finding.best.run]}"
             costs = f"; {price[scorer_finding.best.run]}" if scorer_finding.best.run in price and not index else ""
             yield (
-                f"{table.scorer}: {subject} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
+                f"{title}: {subject} has {alone_words(scorer_finding.best, scorer_finding.unit)}{costs}"
                 f"{_judges_suffix(scorer_finding, names)}."
             )
         elif scorer_finding is not None and missing_verdicts:
             # Likeness of words does not show which run is best; the table next to it has its figures.
             if unfinished := _unfinished_prefix(comparison, table, names).removesuffix("; "):
-                yield f"{table.scorer}: {unfinished}."
-        elif scorer_finding is not None and len(scorer_finding.equal) == scorer_finding.runs - 1 > 0:
+                yield f"{title}: {unfinished}."
+        elif scorer_finding is not None and scorer_finding.equal:
+            cheapest = _cheapest_tied(scorer_finding, table, names, price) if not index else ""
             yield (
-                f"{table.scorer}: {_unfinished_prefix(comparison, table, names)}{equal_runs(scorer_finding)}"
-                f"{_judges_suffix(scorer_finding, names)}."
+                f"{title}: {_unfinished_prefix(comparison, table, names)}{tie_words(scorer_finding, table, names)}"
+                f"{cheapest}{_judges_suffix(scorer_finding, names)}."
             )
         elif scorer_finding is not None:
             run, unfinished = scorer_finding.best.run, _unfinished_prefix(comparison, table, names)
             costs = f" for {price[run]}" if run in price and not index else ""
             rest = f"{unscored_words(scorer_finding.best, 'of its questions ')}{_judges_suffix(scorer_finding, names)}"
-            yield f"{table.scorer}: {unfinished}{names[run]} {verdict(scorer_finding, names, price=costs)}{rest}."
+            yield f"{title}: {unfinished}{names[run]} {verdict(scorer_finding, names, price=costs)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
-            yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
+            yield f"{title}: no answer has a score; {number_of(missing, 'question')} without one."
+
+
+def accuracy_title(scorer: str) -> str:
+    """Return the name of a scorer, which says that it measures accuracy if it reads which option was chosen."""
+    record = described(scorer)
+    return f"Accuracy ({scorer} reading)" if record.accuracy and "choice" in record.kinds else scorer
 
 
 def unjudged(benchmark: str, scorer_names: Sequence[str], runs: Sequence[str]) -> str:
@@ -189,6 +197,10 @@ def _judges_suffix(scorer_finding: ScorerFinding, names: Mapping[str, str]) -> s
     return f"; judged by {judges}{noise}" if judges else ""
 
 
+MAX_NOT_SEPARATED = 2
+"""Largest number of runs that are named as not significantly different from the best."""
+
+
 def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -> str:
     """Return the verdict on the run with the best figure, as the rest of a sentence.
 
@@ -197,9 +209,9 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         names: run id → name of every other run.
         price: text that is written after the figure.
     """
-    value = plain_figure(finding.best, finding.unit) + price + equal_words(finding, names)
+    value = plain_figure(finding.best, finding.unit) + price
     not_separated = [names[run] for run in finding.not_separated]
-    if len(not_separated) > 2:  # the table next to it has them all
+    if len(not_separated) > MAX_NOT_SEPARATED:  # the table next to it has them all
         not_separated = [not_separated[0], f"{len(not_separated) - 1} others"]
     match finding.kind:
         case "ahead":
@@ -210,7 +222,7 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
             rest = f"; not significantly different from {joined_words(not_separated)}"
             return f"is significantly better than {count}: {value}{rest}"
         case "untested":
-            reason = "no test says which runs differ"
+            reason = untested_words(finding)
         case "none":
             reason = none_words(finding) + open_words(finding.best, finding.unit)
         case "best not separated":
@@ -226,25 +238,51 @@ def none_words(finding: ScorerFinding) -> str:
         return "the interval of the difference, which alone decides, holds 0"
     if not finding.n_unadjusted:
         return "no difference is significant"
+    verb = "is" if finding.n_unadjusted == 1 else "are"
     return (
-        f"no difference is significant over all pairs; {finding.n_unadjusted:,} of {number_of(finding.tests, 'pair')} "
-        "would be "
-        "alone"
+        f"no difference is significant after correction for {number_of(finding.tests, 'pair')} "
+        f"({finding.n_unadjusted:,} {verb} before)"
     )
 
 
-def equal_words(finding: ScorerFinding, names: Mapping[str, str]) -> str:
-    """Return the addition to the best figure if other runs have the same; else empty."""
-    if not finding.equal:
+def untested_words(finding: ScorerFinding) -> str:
+    """Return why no test says which runs differ."""
+    return f"not tested: {'no test fits these scores' if finding.tests > 1 else 'too few questions'}"
+
+
+def tie_words(finding: ScorerFinding, table: ScorerTable, names: Mapping[str, str]) -> str:
+    """Return the verdict if several runs have the best figure, as a sentence without its full stop."""
+    tied = [finding.best.run, *finding.equal]
+    text = f"{joined_words(_first_names(tied, names))} tie at {plain_figure(finding.best, finding.unit)}"
+    if len(tied) == finding.runs:
+        return f"{text}; {untested_words(finding) if finding.kind == 'untested' else 'no difference is significant'}"
+    better = {(conclusion.better, conclusion.worse) for conclusion in conclusions(table)} - {
+        (conclusion.better, conclusion.worse) for conclusion in finding.open
+    }
+    worse = [line.run for line in table.lines if all((run, line.run) in better for run in tied)]
+    beaten = f"all are significantly better than {joined_words(_first_names(worse, names))}"
+    return f"{text}; {beaten if worse else none_words(finding) if finding.kind == 'none' else untested_words(finding)}"
+
+
+def _first_names(runs: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """Return the names of some runs, or of the first ones with the number of the others."""
+    others = len(runs) - _MAX_LISTED
+    return [*(names[run] for run in runs[:_MAX_LISTED]), *([f"{others:,} others"] if others > 0 else [])]
+
+
+def _cheapest_tied(
+    finding: ScorerFinding, table: ScorerTable, names: Mapping[str, str], prices: Mapping[str, str]
+) -> str:
+    """Return which of the runs with the best figure is the cheapest, with its price; empty if that is not known."""
+    tied = [line for line in table.lines if line.run in (finding.best.run, *finding.equal)]
+    costs = [line.cost.dollars for line in tied]
+    if None in costs or not any(costs):
+        costs = [line.cost.tokens for line in tied]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(tied) or known.count(min(known)) > 1 or not prices:
         return ""
-    return f", and so {'have' if len(finding.equal) > 1 else 'has'} {listed([names[run] for run in finding.equal])}"
-
-
-def equal_runs(finding: ScorerFinding) -> str:
-    """Return the verdict if all runs have the same figure, as a sentence without its full stop."""
-    subject = "both runs have" if finding.runs == 2 else f"all {finding.runs:,} runs have"
-    tested = "no test says which runs differ" if finding.kind == "untested" else "no difference is significant"
-    return f"{subject} {in_scale(finding.best.overall.value, finding.unit)}; {tested}"
+    run = tied[known.index(min(known))].run
+    return f"; {names[run]} is the cheapest, {prices[run]}"
 
 
 def listed(names: Sequence[str]) -> str:

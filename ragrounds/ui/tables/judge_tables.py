@@ -3,58 +3,77 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 
-def bill_lines(graded: JudgedRun, *, is_written: bool) -> Iterator[str]:
-    """Yield what was judged, by which judges, and the costs.
-
-    Args:
-        graded: verdicts and costs of a judged run.
-        is_written: True if the scores are in the store. They are not if a judge gave no verdict at all.
-    """
-    judges, panel = graded.judges, graded.panel
-    verdicts_by_judge = Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome)
+def bill_lines(judged: JudgedRuns) -> Iterator[str]:
+    """Yield what was judged, by which judges, the costs, and the remarks, each once with the runs that it is about."""
+    runs, is_written = judged.runs, not judged.mute
+    verdicts_by_judge = _verdict_counts(runs)
     # Answers whose verdicts are all missing were sent to a judge, but were not judged.
-    judged_answers = graded.attempts if verdicts_by_judge or not graded.verdicts else 0
-    silent = [judge for judge in judges if verdicts_by_judge and not verdicts_by_judge[judge]]
-    answering_judges = [judge for judge in judges if judge not in silent]
-    parts = [f"{graded.run}: {number_of(judged_answers, 'answer')} judged by {safe(', '.join(answering_judges))}"]
+    judged_answers = sum(run.attempts for run in runs if _verdict_counts([run]) or not run.verdicts)
+    silent = [judge for judge in runs[0].judges if verdicts_by_judge and not verdicts_by_judge[judge]]
+    answering_judges = ", ".join(judge for judge in runs[0].judges if judge not in silent)
+    subject = runs[0].run if len(runs) == 1 else number_of(len(runs), "run")
+    parts = [f"{safe(subject)}: {number_of(judged_answers, 'answer')} judged by {safe(answering_judges)}"]
     parts += [f"{safe(', '.join(silent))} gave no verdict"] if silent else []
-    parts.append(
-        f"{number_of(graded.missing, 'score')} missing" if is_written or not silent else "no score was written"
-    )
-    parts += [f"{number_of(graded.left, 'answer')} not judged"] if graded.left else []
+    missing, left = (sum(getattr(run, name) for run in runs) for name in ("missing", "left"))
+    parts.append(f"{number_of(missing, 'score')} missing" if is_written or not silent else "no score was written")
+    parts += [f"{number_of(left, 'answer')} not judged"] if left else []
     yield "; ".join(parts) + "."
+    yield _costs_text(runs)
+    runs_by_remark = dict[str, list[str]]()
+    for run in runs:
+        for remark in _remarks(run, silent):
+            runs_by_remark.setdefault(remark, []).append(run.run)
+    for remark, run_ids in runs_by_remark.items():
+        yield remark if len(run_ids) == len(runs) else f"{safe(', '.join(run_ids))}: {remark}"
+
+
+def _verdict_counts(runs: Iterable[JudgedRun]) -> Counter[str]:
+    return Counter(verdict.judge for run in runs for verdict in run.verdicts if verdict.outcome)
+
+
+def _costs_text(runs: Sequence[JudgedRun]) -> str:
+    spent = total_spent(
+        Spent(usage=run.usage, cost_paid=run.cost_paid, cost_uncached=run.cost_uncached) for run in runs
+    )
+    usage = spent.usage
+    calls, reused, earlier = (sum(getattr(run, name) for run in runs) for name in ("calls", "reused", "earlier"))
+    tokened = f"{tokens(usage.input)} tokens in, {tokens(usage.output)} out" if usage else "tokens not known"
+    from_earlier = earlier_cost = ""
+    if earlier:
+        paid_earlier = known_sum(run.cost_paid_earlier for run in runs)
+        from_earlier = f", {earlier:,} of these paid for by an earlier judging that was interrupted"
+        earlier_cost = f" ({dollars(paid_earlier)} of it by the earlier judging)"
+    return (
+        f"{number_of(calls, 'model call')}: {calls - reused:,} made now, {reused:,} from the journal{from_earlier}; "
+        f"{tokened}; paid {dollars(spent.cost_paid)}{earlier_cost}, full price {dollars(spent.cost_uncached)}."
+    )
+
+
+def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[str]:
+    """Yield the remarks on a run's judges: their agreement, missing verdicts, probes, and what may bias them."""
+    panel, verdicts_by_judge = graded.panel, _verdict_counts([graded])
     if panel and silent:
-        counts = ", ".join(f"{safe(judge)} {verdicts_by_judge[judge]:,}" for judge in judges)
-        yield f"Verdicts by judge, of {number_of(panel.judged, 'thing')}: {counts}."
+        counts = ", ".join(f"{safe(judge)} {verdicts_by_judge[judge]:,}" for judge in graded.judges)
+        yield f"Verdicts by judge, of {number_of(panel.judged, 'item')}: {counts}."
     elif panel:
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (panel.kappa, panel.alpha))
         yield (
-            f"{number_of(panel.judged, 'thing')} judged, {panel.undecided:,} without a majority; "
+            f"{number_of(panel.judged, 'item')} judged, {panel.undecided:,} without a majority; "
             f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}."
         )
     missing_reasons = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
     if missing_reasons:
         reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in missing_reasons.most_common(3)))
         yield f"{missing_reasons.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}."
-    usage = graded.usage
-    tokened = f"{tokens(usage.input)} tokens in, {tokens(usage.output)} out" if usage else "tokens not known"
-    from_earlier = earlier_cost = ""
-    if graded.earlier:
-        from_earlier = f", {graded.earlier:,} of these paid for by an earlier judging that was interrupted"
-        earlier_cost = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
-    yield (
-        f"{number_of(graded.calls, 'model call')}: {graded.calls - graded.reused:,} made now, "
-        f"{graded.reused:,} from the journal{from_earlier}; {tokened}; paid {dollars(graded.cost_paid)}{earlier_cost}, "
-        f"full price {dollars(graded.cost_uncached)}."
-    )
-    yield from _constant_judge_lines(graded)
+    yield from _constant_judge_lines(graded, verdicts_by_judge)
     if graded.unprobed:
         yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
     yield from (safe(line) for gate in graded.gates for line in gate.words)
@@ -87,15 +106,12 @@ _MIN_VERDICTS = 6
 """Minimum number of verdicts for the remark that a judge always says the same; of two answers it means nothing."""
 
 
-def _constant_judge_lines(graded: JudgedRun) -> Iterator[str]:
-    panel, verdicts_by_judge = (
-        graded.panel is not None,
-        Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome),
-    )
+def _constant_judge_lines(graded: JudgedRun, verdicts_by_judge: Counter[str]) -> Iterator[str]:
+    panel = graded.panel is not None
     for judge, label in graded.constant.items():
         if verdicts_by_judge[judge] >= _MIN_VERDICTS or panel:
             agreement = "No agreement with it is defined. " if panel else ""
             yield (
-                f"Note: {safe(judge)} said {label!r} of all {verdicts_by_judge[judge]:,} things it judged. {agreement}"
+                f"Note: {safe(judge)} said {label!r} of all {verdicts_by_judge[judge]:,} items it judged. {agreement}"
                 "Nothing shows that it reads. Set it against people (`ragrounds judge sheet`), or take another judge."
             )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +27,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import NO_FRONTIER, amount, frontier_picture
 from ragrounds.ui.tables.comparison_columns import LISTED
-from ragrounds.ui.tables.comparison_words import listed, noise_words, unjudged, verdict_lines
+from ragrounds.ui.tables.comparison_words import MAX_NOT_SEPARATED, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     difference_text,
@@ -42,6 +41,7 @@ from ragrounds.ui.text import (
     percent,
     safe,
     tokens,
+    wrapped,
 )
 
 _OTHER_LINES, _PICTURE_LINES = 24, (7, 20)
@@ -55,7 +55,12 @@ _PRICED_QUESTIONS = 100
 
 
 def print_one_screen(
-    comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str], console: Console
+    comparison: Comparison,
+    scorers: Sequence[str],
+    names: Mapping[str, str],
+    console: Console,
+    *,
+    with_frontier: bool = True,
 ) -> None:
     """Print a comparison in at most 24 lines of 80 columns for up to five runs, and one line for each further run.
 
@@ -64,16 +69,15 @@ def print_one_screen(
         scorers: the requested scorers; if empty, the headlines.
         names: run id → name of the run, safe to show.
         console: where to print.
+        with_frontier: True to draw the frontier.
     """
     width, tables = min(console.width, 100), [table for table, _ in comparison.shown_tables(scorers)]
     conclusion_texts = conclusion_lines(comparison, scorers, names)
-    for line in (text for text in conclusion_texts if "`" in text):
-        console.print(Text(line), soft_wrap=True)  # unwrapped, so that a command can be pasted whole
-    console.print(Text("\n".join(wrap(" ".join(text for text in conclusion_texts if "`" not in text), width))))
+    console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     print_table(summary_table(comparison, tables, names), console)
     for line in table_remarks(comparison, tables, names):
-        console.print(Text("\n".join(wrap(line, width)), style="dim"))
-    frontier = tables[0].frontier if tables and len(comparison.rows) > 2 else None
+        console.print(Text(wrapped(line, width), style="dim"))
+    frontier = tables[0].frontier if with_frontier and tables and len(comparison.rows) > 2 else None
     if frontier is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
         height = min(greatest, max(least, console.height - _OTHER_LINES))
@@ -81,7 +85,9 @@ def print_one_screen(
     elif tables and len(comparison.rows) > 2:
         console.print(Text("\n".join(wrap(f"No picture of cost and score: {NO_FRONTIER}.", width)), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
-        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
+        # With its command, if it begins with one: `--full` has the others.
+        text = note.partition(". `")[0].removesuffix(".") + "."
+        console.print(Text(wrapped(f"Note: {safe(text)}", width), style="yellow"), soft_wrap=True)
     if comparison.notes[_MAX_NOTES:]:
         console.print(Text(f"{number_of(len(comparison.notes[_MAX_NOTES:]), 'more note')}: --full", style="yellow"))
 
@@ -345,7 +351,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
     """
     for table in tables:
         frontier, scorer_finding = table.frontier, finding(table)
-        if frontier is None or scorer_finding is None:
+        if frontier is None or scorer_finding is None or scorer_finding.kind == "untested" or scorer_finding.equal:
             continue
         costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
@@ -355,16 +361,20 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
                 cheaper, key=lambda candidate: scores[candidate] * (1 if scorer_finding.direction == "higher" else -1)
             )
             kind = {"tokens": "tokens", "seconds": "time", "model_calls": "calls"}.get(frontier.measure, "price")
-            share = f"{percent(costs[run] / best, 0)} % of its {kind}"
+            share = f"{percent(costs[run] / best, 0)} % of the {kind}"
             score = in_scale(scores[run], scorer_finding.unit)
-            yield f"{names[run]} ({score}) takes {share} and is not significantly different."
+            not_separated = scorer_finding.not_separated if scorer_finding.kind == "ahead of some" else ()
+            verdict = "needs" if 0 < len(not_separated) <= MAX_NOT_SEPARATED else "is not significantly different, for"
+            yield f"{names[run]} ({score}) {verdict} {share}."
             return
         for tradeoff in frontier.tradeoffs if described(table.scorer).accuracy else ():
             if tradeoff.dearer == scorer_finding.best.run and tradeoff.price.value is not None:
-                price = amount(tradeoff.price.value, frontier.measure) + (
-                    " tokens" if frontier.measure == "tokens" else ""
+                price = (
+                    f"{float(f'{tradeoff.price.value:.2g}'):,.0f} tokens"
+                    if frontier.measure == "tokens"
+                    else amount(tradeoff.price.value, frontier.measure)
                 )
-                yield f"One more right answer costs {price} with it, against {names[tradeoff.cheaper]}."
+                yield f"Compared with {names[tradeoff.cheaper]}, each additional right answer costs {price}."
 
 
 def _rare_step(row: RunTotals, verb: str) -> str:
@@ -389,9 +399,13 @@ def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Ite
     """Yield a statement for each kind of run that used no language model, or one near chance."""
     runs_by_kind = kinds_of([(row.run, row.no_model) for row in comparison.rows])
     for kind, runs in runs_by_kind.items():
-        of_runs = "" if len(runs) == len(comparison.rows) else f" for {listed([names[run] for run in runs])}"
-        substitute = "the built-in baseline" if kind == "extractive" else "the stand-in server"
-        yield f"No language model answered{of_runs}, but {substitute}."
+        subject = (
+            "These figures come"
+            if len(runs) == len(comparison.rows)
+            else f"The figures of {joined_words([names[run] for run in runs])} come"
+        )
+        substitute = "a built-in word-matching baseline" if kind == "extractive" else "a stand-in server"
+        yield f"{subject} from {substitute}, not a language model."
     if any(model.partition("[")[0] == SMOLLM2 for row in comparison.rows for model in row.models.values()):
         yield SMOLLM2_CAVEAT
 
@@ -404,16 +418,12 @@ def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> 
         significant = conclusions(table)
         test_names = {"exact": "", "always-valid": ", always-valid test", "interval": ", by its interval"}
         test = f"5 %{test_names[significant[0].test]}" if significant else "5 %"
-        test += f", Holm over {len(table.pairs):,} pairs" if len(table.pairs) > 1 else ""
-        head = "▲▼ significant" if significant else "none is significant"
-        decides = "no test fits these scores" if untested(table) else f"{head} ({test})"
+        test += f", Holm, {len(table.pairs):,} pairs" if len(table.pairs) > 1 else ""
+        decides = "no test fits these scores" if untested(table) else f"none is significant ({test})"
+        decides = f"▲▼: significant at {test}" if significant else decides
         alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if pair.tests.leaves_out_0}
-        separate_intervals = (
-            ""
-            if alone <= {frozenset((conclusion.better, conclusion.worse)) for conclusion in significant}
-            else ", each with its own interval"
-        )
-        yield f"diff.: to {names[reference]}{separate_intervals}; {decides}"
+        is_corrected = not alone <= {frozenset((conclusion.better, conclusion.worse)) for conclusion in significant}
+        yield f"diff.: to {names[reference]}{', uncorrected intervals' if is_corrected else ''}; {decides}"
 
 
 def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:

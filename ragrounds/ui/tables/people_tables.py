@@ -147,7 +147,7 @@ def _print_corrections(corrections: Corrections, console: Console) -> None:
         Column("worth", "effective"),
         Column("still to label", lambda run_figure: run_figure, more) if needs_labels else None,
     )
-    about = "worth: labels that alone would give this interval"
+    about = "worth: equivalent number of labels"
     title = f"{scorer}, corrected by people's labels" + (f" with {corrections.by}" if corrections.by else "")
     print_table(table_of("corrected", figures, columns, title=title, about=about), console)
     if corrections.differences:
@@ -196,7 +196,7 @@ def _price_table(agreement: PeopleAgreement) -> TextTable:
             Column("worth", "effective"),
         ),
         title=f"which judge to buy: its price, and the width of {first.run}'s corrected {first.scorer} by its verdicts",
-        about="worth: labels that alone would give this width",
+        about="worth: equivalent number of labels",
     )
 
 

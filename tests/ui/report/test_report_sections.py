@@ -94,7 +94,8 @@ def test_conclusion_table_and_frontier_come_first_and_few_failures_in_grey(store
     first = made.partition('<section id="abstract">')[2].partition("</section>")[0]
     said = texts(made, "abstract")
     assert said.startswith(
-        "Abstract strict: high is significantly better than the other: 90.00 % for $2.00 per 100 questions"
+        "Abstract Accuracy (strict reading): high is significantly better than the other: "
+        "90.00 % for $2.00 per 100 questions"
     )
     assert first.index('class="lead"') < first.index("<table>") < first.index("<svg")
     assert "Incomplete: 2 attempts failed; they count as not correct (low: 1 of 40; high: 1 of 40)." in said
