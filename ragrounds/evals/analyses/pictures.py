@@ -114,7 +114,8 @@ def value_axis(picture: Picture) -> Axis:
         return Axis(low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0))
     if not marks:
         raise UserError("There is nothing to draw: nothing in it has a value.")
-    values = [end for mark in marks for end in (mark.value, mark.low, mark.high, picture.reference) if end is not None]
+    ends = ((mark.value, mark.low, mark.high, mark.best, picture.reference) for mark in marks)
+    values = [end for mark_ends in ends for end in mark_ends if end is not None]
     low, high = min(values), max(values)
     if picture.unit != "percent" or picture.signed:
         return _linear(low, high)

@@ -101,7 +101,7 @@ def withheld_words(texts: Sequence[TextLicence], free: frozenset[str], mode: Tex
     withheld = [licence for licence in texts if licence.dataset not in free]
     if not withheld:
         return ""
-    return f"Questions and answers are digests: the licence does not let anybody give them on ({by_licence(withheld)})."
+    return f"Questions and answers are digests: not known to be free to pass on ({by_licence(withheld)})."
 
 
 def by_licence(texts: Sequence[TextLicence]) -> str:

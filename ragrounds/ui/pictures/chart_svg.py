@@ -19,8 +19,10 @@ from ragrounds.ui.theme import SERIES, Theme, palette
 
 WIDE = 720.0
 """Width of pictures."""
-_MIN_WIDTH = 560
-"""Width below which a picture on a page is not shrunk: there the page scrolls it."""
+PAGE_WIDTH = 520.0
+"""Width of pictures on a page: their texts can still be read on a telephone, where they are shrunk by a third."""
+_MIN_WIDTH, _MAX_WIDTH = 340, 640
+"""Widths on a page between which a picture is scaled; a narrower page scrolls it."""
 _MARGIN = 10.0
 """Margin around a standalone picture."""
 _LETTER_WIDTH = 7.0
@@ -83,7 +85,7 @@ def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", wi
     )
 
 
-def page_picture(picture: Picture, width: float = WIDE) -> str:
+def page_picture(picture: Picture, width: float = PAGE_WIDTH) -> str:
     """Return the picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`.
 
     A screen that is too narrow for it scrolls it.
@@ -97,7 +99,7 @@ def page_picture(picture: Picture, width: float = WIDE) -> str:
 def picture_style() -> str:
     """Return the style of pictures, for a page that contains them and has the theme's properties."""
     scoped = "".join(f".picture {rule}}}" for rule in _STYLE.split("}") if rule)
-    return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{WIDE:g}px;min-width:{_MIN_WIDTH}px}}"
+    return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{_MAX_WIDTH}px;min-width:{_MIN_WIDTH}px}}"
 
 
 def description(picture: Picture) -> str:

@@ -117,8 +117,9 @@ function drawReply(reply) {
   const made = el("div");
   for (const [name, part] of parts) {
     const long = typeof part === "string" && (part.length > 60 || part.includes("\n"));
-    if (long) made.append(el("h6", `${name}:`), drawProse(part));
-    else made.append(el("pre", `${name}: ${typeof part === "string" ? part : JSON.stringify(part, null, 2)}`));
+    const label = name.replaceAll("_", " ");
+    if (long) made.append(el("h6", `${label[0]?.toUpperCase() ?? ""}${label.slice(1)}`), drawProse(part));
+    else made.append(el("pre", `${label}: ${typeof part === "string" ? part : JSON.stringify(part, null, 2)}`));
   }
   made.append(fold("As it was written", (into) => into.append(el("pre", reply))));
   return made;
@@ -157,9 +158,9 @@ function drawProse(text) {
 }
 
 function stress(into, text) {
-  for (const part of text.split(/(\*\*[^*\n]+\*\*|`[^`\n]+`)/)) {
-    const found = /^(\*\*|`)([^]+)\1$/.exec(part);
-    into.append(found ? el(found[1] === "`" ? "code" : "strong", found[2]) : visible(part));
+  for (const part of text.split(/(\*\*[^*\n]+\*\*|(?<![\w*])\*(?![\s*])[^*\n]+(?<!\s)\*(?![\w*])|`[^`\n]+`)/)) {
+    const found = /^(\*\*|\*|`)([^]+)\1$/.exec(part);
+    into.append(found ? el({ "`": "code", "**": "strong", "*": "em" }[found[1]], found[2]) : visible(part));
   }
 }
 

@@ -14,7 +14,7 @@ from ragrounds.evals.compare.findings import untested
 from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.pictures.chart_svg import WIDE, page_picture
+from ragrounds.ui.pictures.chart_svg import PAGE_WIDTH, page_picture
 from ragrounds.ui.pictures.comparison_pictures import (
     comparison_frontier,
     dataset_picture,
@@ -43,7 +43,7 @@ def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def figure(picture: Picture | None, width: float = WIDE) -> str:
+def figure(picture: Picture | None, width: float = PAGE_WIDTH) -> str:
     """Return a picture as a figure of the page; empty if it has nothing to show."""
     if picture is None:
         return ""

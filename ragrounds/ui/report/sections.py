@@ -174,7 +174,7 @@ def analyses_section(
         parts.append(figure(analysis.picture))
         parts.append(html_table(analysis_table(analysis.table, options.scorer)))
         if analysis.table.note:
-            parts.append(f"<p>{text(*named_notes([analysis.table.note], called))}</p>")
+            parts.append(f"<p>{coded(*named_notes([analysis.table.note], called))}</p>")
     return "".join(parts)
 
 
@@ -224,7 +224,8 @@ def fingerprint_section(runs: Sequence[Run], hide: Hide, names: Mapping[str, str
         )
         called = (names or {}).get(run.id, run.agent)
         parts.append(
-            f"<details><summary>{text(called)}: <code>{text(run.fingerprint[:12])}</code></summary>"
+            f'<details class="fingerprint"><summary>{text(called)}: <code>'
+            f"{text(run.fingerprint[:12])}</code></summary>"
             f'<div class="scroll"><table class="identity"><tbody>{cells}</tbody></table></div></details>'
         )
     return "".join(parts)

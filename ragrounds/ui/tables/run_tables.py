@@ -216,7 +216,7 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
             last = line is ledger.total and len(lines) > 1
             if last and key == ledger.by[0]:
                 return "all"
-            name = getattr(line, key)
+            name = str(getattr(line, key))
             return short_specs.get(name, name) if key == "model" else name
 
         return words(key, cell, unfolded=key == "run")

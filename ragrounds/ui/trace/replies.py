@@ -35,10 +35,10 @@ def reply_blocks(text: str, indent: int = 0) -> Iterator[TextBlock]:
         yield TextBlock(text or "(no text)", indent=indent, markdown=True)
         return
     for name, part in value.items():
-        part_text = value_text(part)
+        part_text, label = value_text(part), name.replace("_", " ")
         if isinstance(part, str) and (len(part_text) > _SHORT or "\n" in part_text):
-            yield TextBlock(f"{name}:", "key", indent, only="read")
+            yield TextBlock(label[:1].upper() + label[1:], "key", indent, only="read")
             yield TextBlock(part_text, indent=indent, markdown=True, only="read")
         else:
-            yield TextBlock(f"{name}: {part_text}", indent=indent, spans=((0, len(name) + 1, "key"),), only="read")
+            yield TextBlock(f"{label}: {part_text}", indent=indent, spans=((0, len(label) + 1, "key"),), only="read")
     yield TextBlock(text, indent=indent, only="raw")
