@@ -37,6 +37,7 @@ does not depend on what else runs."""
 LIMIT = 4
 """A part is stopped after this many times its aim: machines differ by a factor of two, and lanes share one."""
 TEST_TOOLS = ("pytest>=8.4", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
+RELEASE_TOOLS = ("build", "check-wheel-contents", "cyclonedx-bom", "pyroma", "twine")
 EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver")
 NOT_INSTALLED = re.compile(r"could not import|No module named|not installed|(the|an) extra|install ragrounds\[")
 """Reasons of skipped tests that an environment with more packages runs."""
@@ -117,7 +118,14 @@ class Runner:
         return not fault
 
     def install(
-        self, name: str, environment: Path, packages: Sequence[str], *, bare: Sequence[str] = (), aim: int = 120
+        self,
+        name: str,
+        environment: Path,
+        packages: Sequence[str],
+        *,
+        bare: Sequence[str] = (),
+        python: str = sys.executable,
+        aim: int = 120,
     ) -> bool:
         """Install packages into an environment of their own, `bare` ones without their dependencies.
 
@@ -129,7 +137,7 @@ class Runner:
         # NLTK refuses to open hard links, and uv links the files of packages to its cache by default.
         variables = {**os.environ, "UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", ""), "UV_LINK_MODE": "copy"}
         install = [str(tool), "pip", "install", "-q", "--python", str(environment)]
-        steps = [[sys.executable, "-m", "venv", "--without-pip", str(environment)], [*install, *packages]]
+        steps = [[python, "-m", "venv", "--without-pip", str(environment)], [*install, *packages]]
         if bare:
             steps.append([*install, "--no-deps", *bare])
         if all(self._run(step, slug, LIMIT * aim, self.clone, variables) == 0 for step in steps):
@@ -298,9 +306,13 @@ def check_release(run: Runner, _: threading.Event) -> None:
     blocks = [python, "docs/scripts/run_blocks.py"]
     run.part("blocks of README and five minutes", [*blocks, "README.md", "docs/five-minutes.md"], aim=120)
     run.part("blocks of the gallery", [*blocks, "docs/examples"], aim=150)
-    if run.part("sdist and wheel", [python, "-m", "build", "--outdir", str(run.work / "dist"), "."], aim=60):
-        for version in ("3.11", "3.13"):
-            check_wheel(run, version)
+    tools = run.work / "release-tools"
+    if run.install("release tools", tools, RELEASE_TOOLS):
+        on_path = {"PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        if run.part("sdist and wheel", [".ci/build", run.work / "release"], aim=180, environment=on_path):
+            for version in ("3.11", "3.13"):
+                check_wheel(run, version)
+    check_lowest_versions(run)
 
 
 def check_extras(run: Runner, everything_ready: threading.Event) -> None:
@@ -359,13 +371,27 @@ def check_framework(
         run.part(f"tests of {name}", [python, "-m", "pytest", "-m", "not weekly", *tests.split()], aim=aim, tests=True)
 
 
+def check_lowest_versions(run: Runner) -> None:
+    """Run the quick tests of the core with the lowest versions that pyproject.toml allows, under the lowest Python."""
+    python, environment = find_python("3.11"), run.work / "lowest"
+    if python is None:
+        run.outcome.left_out.append("lowest versions")
+        return
+    packages = ["--resolution", "lowest-direct", "-e", ".[dense,postgresql]", *TEST_TOOLS, "httpx>=0.28"]
+    if run.install("lowest versions", environment, packages, python=python):
+        folders = ["tests/stats", "tests/scorers", "tests/engine", "tests/store"]
+        tests = [environment / "bin" / "python", "-m", "pytest", "-n", "2", *folders]
+        few = {"RAGROUNDS_TEST_EXAMPLES": "25"}
+        run.part("tests with the lowest versions", tests, aim=300, tests=True, environment=few)
+
+
 def check_wheel(run: Runner, version: str) -> None:
     """Install the wheel under one Python and do a first job with it; under the newest, run tests and pytest plugin."""
     python = find_python(version)
     if python is None:
         run.outcome.left_out.append(f"the wheel under Python {version}")
         return
-    (wheel,) = (run.work / "dist").glob("*.whl")
+    (wheel,) = (run.work / "release" / "dist").glob("*.whl")
     environment, outside = run.work / f"py{version}", run.work / f"outside{version}"
     outside.mkdir()
     uv = run.clone / ".venv-test" / "bin" / "uv"
@@ -383,7 +409,7 @@ def check_wheel(run: Runner, version: str) -> None:
         return
     # The sdist's tests, with no package beside them: what they import is the wheel.
     sdist = run.work / "sdist"
-    (archive,) = (run.work / "dist").glob("*.tar.gz")
+    (archive,) = (run.work / "release" / "dist").glob("*.tar.gz")
     shutil.unpack_archive(archive, sdist)
     (unpacked,) = sdist.iterdir()
     shutil.rmtree(unpacked / "ragrounds")

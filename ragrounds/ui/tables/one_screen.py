@@ -83,7 +83,7 @@ def print_one_screen(
         height = min(greatest, max(least, console.height - _OTHER_LINES))
         console.print(draw(frontier_picture(frontier, tables[0].scorer, names), console.width, height))
     elif tables and len(comparison.rows) > 2:
-        console.print(Text("\n".join(wrap(f"No picture of cost and score: {NO_FRONTIER}.", width)), style="dim"))
+        console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
         # With its command, if it begins with one: `--full` has the others.
         text = note.partition(". `")[0].removesuffix(".") + "."
