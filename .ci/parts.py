@@ -377,7 +377,8 @@ def check_lowest_versions(run: Runner) -> None:
     if python is None:
         run.outcome.left_out.append("lowest versions")
         return
-    packages = ["--resolution", "lowest-direct", "-e", ".[dense,postgresql]", *TEST_TOOLS, "httpx>=0.28"]
+    tools = [*TEST_TOOLS, "httpx>=0.28", "statsmodels>=0.14.4"]
+    packages = ["--resolution", "lowest-direct", "-e", ".[dense,postgresql,routing]", *tools]
     if run.install("lowest versions", environment, packages, python=python):
         folders = ["tests/stats", "tests/scorers", "tests/engine", "tests/store"]
         tests = [environment / "bin" / "python", "-m", "pytest", "-n", "2", *folders]

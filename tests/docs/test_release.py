@@ -42,8 +42,8 @@ def test_an_issue_form_asks_for_what_is_needed(form: Path) -> None:
 
 def test_a_release_is_refused_until_every_line_of_the_list_is_filled_in(tmp_path: Path) -> None:
     listed = release_check.missing(ROOT)
-    files = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "docs/conf.py", "docs/how-to/ci.md", "GOVERNANCE.md",
-             "docs/project/releasing.md", "ragrounds/version.py")  # fmt: skip
+    pages = ("docs/conf.py", "docs/how-to/ci.md", "docs/project/releasing.md", "paper/paper.md", "GOVERNANCE.md")
+    files = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "ragrounds/version.py", *pages)
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -55,12 +55,29 @@ def test_a_release_is_refused_until_every_line_of_the_list_is_filled_in(tmp_path
         ("CHANGELOG.md", f"{__version__} (unreleased)", f"{__version__} (2026-12-01)"),
         ("docs/conf.py", 'html_baseurl = ""', 'html_baseurl = "https://d"'),
         ("docs/how-to/ci.md", "until an index has it", ""),
+        ("paper/paper.md", "to be filled in by the owner", "Ann's"),
         ("GOVERNANCE.md", "The ragrounds developers.", "Ann."),
     ):  # fmt: skip
         file = tmp_path / name
         file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     assert release_check.missing(tmp_path, f"v{__version__}") == []
     assert release_check.missing(tmp_path, "v9") == [f"the tag is v9, the version {__version__}"]
+
+
+def test_every_guarantee_is_backed_by_tests_and_measurements_that_exist() -> None:
+    page = (ROOT / "docs/project/is-it-true.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 20
+    assert [pair for pair in named if f"def {pair[1]}(" not in (ROOT / pair[0]).read_text(encoding="utf-8")] == []
+    readme = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition("## What it guarantees")[2].partition("[Is it")[0]
+    )
+    guarantees = [line.strip() for line in re.split(r"^- ", readme.strip(), flags=re.M)[1:]]
+    sections = re.split(r"^## ", page, flags=re.M)[1 : len(guarantees) + 1]
+    for guarantee, section in zip(guarantees, sections, strict=True):
+        assert guarantee.partition("**")[2].partition("**")[0].rstrip(".") == section.partition("\n")[0]
+        assert "::test_" in section
+        assert "../../perf/" in section
 
 
 def notices(source: str) -> list[str]:
