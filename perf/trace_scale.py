@@ -48,6 +48,7 @@ from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import group
 from ragrounds.evals.trace.attempt_facts import facts_row
+from ragrounds.evals.trace.text_index import FILE
 from ragrounds.evals.trace.traces import TracedCall
 
 AGENTS, POOL, PASSAGES, STEPS = 5, 5000, 20_000, 8
@@ -208,6 +209,8 @@ def measure(folder: Path, repeat: int) -> dict[str, object]:
 
         def searched(where: str, on: Pages | None = None) -> object:
             """By default as nobody has searched before."""
+            if on is None:
+                (folder / FILE).unlink(missing_ok=True)
             on = on or Pages(store, runs)
             on.complete(where)
             return on.order(where)

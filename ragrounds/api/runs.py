@@ -38,6 +38,7 @@ from ragrounds.evals.store.ledger import Ledger, ledger
 from ragrounds.evals.store.reads import RunDifference, reads_of, run_differences
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace import text_index
 from ragrounds.evals.trace.traces import Trace, trace
 from ragrounds.ui.tables.notebook import html_of, text_of
 from ragrounds.ui.tables.run_tables import print_run, runs_table
@@ -329,4 +330,5 @@ def collect_garbage(
             removed = garbage.collect_garbage(
                 store.engine, FINAL, hours=hours, outside=outside, remove=True, runs=ids, report=progress
             )
+        (store.home / text_index.FILE).unlink(missing_ok=True)  # it has the words of what was removed
         return removed, reclaim_space(store.engine)

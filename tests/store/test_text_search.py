@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +10,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from ragrounds.api.runs import collect_garbage
 from ragrounds.base.contracts import Request
+from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Attempt, Call, Left, Message, Noted, Question, Reply, ToolCall, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
-from ragrounds.evals.trace.text_folding import TextQueryError, fold, held_terms, terms_of, words_of
+from ragrounds.evals.trace.text_folding import TextQueryError, fold, terms_of, words_of
+from ragrounds.evals.trace.text_index import FILE
 from ragrounds.evals.trace.text_search import TextSearch, call_texts, own_texts, without_texts
 from ragrounds.evals.trace.traces import TracedCall
 from tests.engine.conftest import planned, replayed
@@ -65,7 +69,7 @@ def found(store: Store, text: str, *fields: str, search: TextSearch | None = Non
     search, test = search or search_of(store), TextTest(text, fields)
     hits = []
     for number, run in enumerate(store.runs()):
-        search.search(number, [test], search.unread(number, [test], PLACES), lambda done: None)
+        search.index(number, search.unread(number, [test], PLACES), lambda done: None)
         hits += [(run.agent, id) for id in search.questions(number, test).get(0, ())]
         assert not search.unread(number, [test], PLACES)
     return sorted(hits)
@@ -108,16 +112,6 @@ CASES = [
     ("^lymphedema", ALL),
     ("'; DROP TABLE attempts; --lymphedema", []),
 ]
-
-
-ELSEWHERE = ('"number 1"', "lymphangitis", "erysipelas", "lymphangitis upper")
-"""In other fields than the passages."""
-
-
-@pytest.mark.parametrize(("text", "places"), [case for case in CASES if case[0] not in ELSEWHERE])
-def test_folding_finds_what_the_table_says_in_a_text_too(text: str, places: list[object]) -> None:
-    held = all(any(held_terms(passage, [term]) for passage in PASSAGES) for term in terms_of(text))
-    assert held == bool(places)
 
 
 async def test_what_is_found(store: Store) -> None:
@@ -182,7 +176,7 @@ async def test_what_was_looked_through_is_remembered_until_it_is_written_again(s
 
     unread = search.unread(number, [test], {("t/1", 0)})
     with pytest.raises(KeyboardInterrupt):
-        search.search(number, [test], unread, stop)
+        search.index(number, unread, stop)
     assert search.questions(number, test) == {0: ["t/1"]}
     assert sorted(search.unread(number, [test], PLACES)) == [("t/0", 0), ("t/2", 0)]
     assert found(store, "lymphedema", search=search) == ALL
@@ -190,6 +184,37 @@ async def test_what_was_looked_through_is_remembered_until_it_is_written_again(s
         again = sa.update(schema.attempts).where(schema.attempts.c.question_id == "t/0")
         connection.execute(again.values(at=schema.attempts.c.at + 1, body=b"no record"))
     assert found(store, "lymphedema", search=search) == ALL[1:]
+
+
+async def test_the_index_goes_with_the_words_that_are_removed(home: Path) -> None:
+    with Store(home) as filled_store:
+        await filled(filled_store)
+        assert found(filled_store, "lymphedema") == ALL
+    assert (home / FILE).stat().st_mode & 0o777 == 0o600
+    collect_garbage(seconds=0, outside=False)
+    assert (home / FILE).exists()
+    collect_garbage(seconds=0, outside=False, remove=True)
+    assert not (home / FILE).exists()
+
+
+async def test_the_index_is_a_file_that_may_be_deleted_and_is_not_taken_from_another_store(tmp_path: Path) -> None:
+    with Store(tmp_path / "a") as first:
+        await filled(first)
+        assert found(first, "lymphedema") == ALL
+        later, file = search_of(first), tmp_path / "a" / FILE
+        assert not any(later.unread(number, [], PLACES) for number in range(2))
+        assert found(first, "lymphedema", search=later) == ALL
+        shutil.copy(file, tmp_path / "copy")
+        file.write_bytes(b"no database" * 1000)
+        with pytest.raises(StopRun, match="Delete this file"):
+            found(first, "lymphedema")
+        file.unlink()
+        assert found(first, "lymphedema") == ALL
+    with Store(tmp_path / "b") as second:
+        await filled(second, reply="the same call was answered in other words")
+        shutil.copy(tmp_path / "copy", tmp_path / "b" / FILE)
+        assert found(second, "lymphangitis") == []
+        assert found(second, "same call", "reply") == ALL
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ class Pages:
     def backlog(self, where: str, sort: SortBy = "asked") -> int:
         """Count the attempts that cannot be filtered by `where` or sorted by `sort` yet.
 
-        Their facts are still to be derived, or their texts to be searched (:meth:`complete`). 0 if neither is needed.
+        Their facts are still to be derived, or their texts to be indexed (:meth:`complete`). 0 if neither is needed.
 
         Raises:
             FilterError: as :meth:`order`.
@@ -324,24 +324,23 @@ class Pages:
         """Do the work that :meth:`backlog` counts, the newest run first.
 
         It may run in any thread. If `progress` raises to interrupt it, the next call continues. Only the texts of
-        attempts that satisfy the rest of the expression are searched, and the result is remembered as long as the pages
-        exist.
+        attempts that satisfy the rest of the expression are indexed.
 
         Raises:
             FilterError: as :meth:`order`.
             StopRun: the store cannot be written.
         """
-        expression, n_searched = parse(where), 0
+        expression, n_indexed = parse(where), 0
 
         def report(done: int) -> None:
-            progress("searching the texts", n_searched + done)
+            progress("indexing the words", n_indexed + done)
 
         if self._count_missing_facts(expression, sort):
             make_facts(self.store, self.runs, progress)
         for number in sorted(range(len(self.runs)), key=lambda run_number: -self.runs[run_number].created):
             if unread := self._unread(expression, number):
-                self._texts.search(number, _text_tests(expression), unread, report)
-                n_searched += len(unread)
+                self._texts.index(number, unread, report)
+                n_indexed += len(unread)
 
     def _count_missing_facts(self, expression: Wanted | None, sort: SortBy) -> int:
         if not FACTS & {*_fields(expression), sort}:
@@ -350,7 +349,7 @@ class Pages:
             return len(lacking_facts(connection, self._numbers))
 
     def _unread(self, expression: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
-        """Return the attempts of a run whose texts are still to be searched."""
+        """Return the attempts of a run whose texts are still to be indexed."""
         tests = _text_tests(expression)
         if not tests:
             return {}

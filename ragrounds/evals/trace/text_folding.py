@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -43,13 +42,6 @@ class TextTerm(Struct, frozen=True):
     """True if the last word is only the beginning of one."""
 
 
-@functools.lru_cache(maxsize=256)
-def _pattern(term: TextTerm) -> re.Pattern[str]:
-    """Return a pattern that finds a term in a folded text."""
-    words = r"[\W_]+".join(map(re.escape, term.words))
-    return re.compile(rf"(?<![^\W_]){words}" + ("" if term.prefix else r"(?![^\W_])"))
-
-
 def fold(text: str) -> str:
     """Return a text in its normalized form: words with spaces or signs between them."""
     plain = _plain(text)
@@ -64,15 +56,6 @@ def is_cjk(letter: str) -> bool:
 def words_of(text: str) -> list[str]:
     """Return the folded words of a text, in order."""
     return _WORD.findall(fold(text))
-
-
-def held_terms(text: str, terms: Collection[TextTerm]) -> list[TextTerm]:
-    """Return the terms that a text contains."""
-    plain = _plain(text)
-    # Most texts contain none of the terms; this cheap test comes first to avoid folding them.
-    candidates = [term for term in terms if all(word in plain for word in term.words)]
-    folded = fold(plain) if candidates else ""
-    return [term for term in candidates if _pattern(term).search(folded)]
 
 
 def _plain(text: str) -> str:

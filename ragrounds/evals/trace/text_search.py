@@ -1,12 +1,17 @@
 """Full-text search: attempts that contain a word, a phrase, or the beginning of a word, by field.
 
-There is no index: the texts of the attempts that satisfy the rest of a filter are read from the journal and compared,
-some hundred megabytes a second, and the result is remembered as long as the search exists.
+The texts of the attempts that satisfy the rest of a filter are read from the journal and indexed
+(:mod:`ragrounds.evals.trace.text_index`), each attempt once, until it or its notes are written again.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
@@ -24,56 +29,58 @@ from ragrounds.evals.trace.attempt_filter import (
     single_conditions,
 )
 from ragrounds.evals.trace.recorded_calls import AttemptReader, Place, stored_questions
-from ragrounds.evals.trace.text_folding import TextQueryError, TextTerm, held_terms, terms_of
+from ragrounds.evals.trace.text_folding import TextQueryError, TextTerm, terms_of
+from ragrounds.evals.trace.text_index import FILE, TextIndex, Texts, Version, open_text_index
 from ragrounds.evals.trace.traces import TracedCall
 
 _BATCH = 100
 """Number of attempts that are read together."""
 _A, _N = schema.attempts, schema.notes
-_KNOWN = 500_000
-"""Number of recorded calls whose hits are remembered."""
 _REMEMBERED = 16
 """Number of searched texts whose hits are remembered."""
-_SearchKey = tuple[str, tuple[str, ...]]
-"""Searched text, and the fields in which it is searched."""
-_Texts = Mapping[str, Sequence[str]]
-_Version = tuple[float, float]
-"""Times at which an attempt was made and at which its notes were last written."""
 
 
 class TextSearch:
-    """Search in the attempts of some runs of a store, with a memory of the attempts that were searched.
+    """Search in the attempts of some runs of a store. It may be used in any thread.
 
     Args:
-        store: holds the runs; it is read on separate connections, in any thread.
+        store: holds the runs; it is read on separate connections.
         runs: the runs to search.
         numbers: theirs in the store.
     """
 
     def __init__(self, store: Store, runs: Sequence[Run], numbers: Sequence[int]) -> None:
         self._store, self._runs, self._numbers = store, tuple(runs), tuple(numbers)
-        self._seen: dict[_SearchKey, dict[int, dict[Place, tuple[_Version, bool]]]] = {}
-        # Attempts share recorded calls: each call is searched once.
-        self._calls: dict[object, dict[str, tuple[frozenset[TextTerm], ...]]] = {}
+        self._hits: dict[tuple[str, tuple[str, ...]], tuple[int, dict[str, dict[int, list[str]]]]] = {}
+        """Searched text and its fields → size of the index, and run id → epoch → question ids."""
+        self._folder: TemporaryDirectory[str] | None = None
+        """Folder of the index if the store's must not be written."""
 
     def questions(self, number: int, test: TextTest) -> dict[int, list[str]]:
         """Map each epoch to the ids of the questions at which the run's attempt contains the words, among those that
-        :meth:`search` has searched. `number` is the run's index.
+        are indexed. `number` is the run's index.
 
         Raises:
             FilterError: there is no word in the text.
         """
-        _terms(test)
-        ids_by_epoch: dict[int, list[str]] = {}
-        for (question_id, epoch), (_, contains_words) in list(self._results_of(test, number).items()):
-            if contains_words:
-                ids_by_epoch.setdefault(epoch, []).append(question_id)
-        return ids_by_epoch
+        terms, key = _terms(test), (test.text, test.fields)
+        with self._open() as index:
+            size = index.size()
+            if key not in self._hits or self._hits[key][0] != size:
+                hits: dict[str, dict[int, list[str]]] = {}
+                for run, question_id, epoch in index.find(terms, test.fields):
+                    hits.setdefault(run, {}).setdefault(epoch, []).append(question_id)
+                self._hits = {**dict(list(self._hits.items())[1 - _REMEMBERED :]), key: (size, hits)}
+        return self._hits[key][1].get(self._runs[number].id, {})
 
-    def unread(self, number: int, tests: Iterable[TextTest], among: Collection[Place]) -> dict[Place, _Version]:
-        """Return the attempts of a run, among some, that were not searched for some of these texts since the attempts
-        or their notes were written.
+    def unread(self, number: int, tests: Iterable[TextTest], among: Collection[Place]) -> dict[Place, Version]:
+        """Return the attempts of a run, among some, that were not indexed since they or their notes were written.
+
+        Raises:
+            FilterError: there is no word in the text of a test.
         """
+        for test in tests:
+            _terms(test)
         key = self._numbers[number]
         statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at).where(_A.c.run == key)
         notes_statement = sa.select(_N.c.question_id, _N.c.epoch, sa.func.sum(_N.c.at)).where(_N.c.run == key)
@@ -84,52 +91,37 @@ class TextSearch:
         versions = {
             (id, epoch): (made_at, notes.get((id, epoch), 0.0)) for id, epoch, made_at in rows if (id, epoch) in among
         }
-        results = [self._results_of(test, number) for test in tests]
-        return {
-            attempt_key: version
-            for attempt_key, version in versions.items()
-            if any(known_results.get(attempt_key, ((), False))[0] != version for known_results in results)
-        }
+        with self._open() as index:
+            indexed = index.versions(self._runs[number].id)
+        return {attempt: version for attempt, version in versions.items() if indexed.get(attempt) != version}
 
-    def search(
-        self, number: int, tests: Sequence[TextTest], versions: Mapping[Place, _Version], report: Callable[[int], None]
-    ) -> None:
-        """Search attempts of a run, as :meth:`unread` returns them.
+    def index(self, number: int, versions: Mapping[Place, Version], report: Callable[[int], None]) -> None:
+        """Index attempts of a run, as :meth:`unread` returns them.
 
-        `report` is called with the number of attempts that are done. It may raise to interrupt the search: the results
-        so far are remembered.
-
-        Raises:
-            FilterError: there is no word in a text.
+        `report` is called with the number of attempts that are done. It may raise to interrupt the work: what was
+        indexed so far stays.
         """
-        searches = [(_terms(test), test.fields, self._results_of(test, number)) for test in tests]
-        run = self._runs[number]
-        call_key = (is_foreign_run(run), *((test.text, test.fields) for test in tests))
-        if call_key not in self._calls:
-            self._calls = {call_key: {}}
-        hits_by_call = self._calls[call_key]
-        with autocommit(self._store.engine) as connection:
-            attempts = _read_texts(connection, run, self._numbers[number], list(versions), hits_by_call)
-            for done, (attempt_key, attempt_texts, calls) in enumerate(attempts, 1):
-                hits = [_terms_in(attempt_texts, terms, fields) for terms, fields, _ in searches]
-                for key, texts in calls:
-                    call_hits = hits_by_call.get(key) or tuple(
-                        _terms_in(texts, terms, fields) for terms, fields, _ in searches
-                    )
-                    if key and len(hits_by_call) < _KNOWN:
-                        hits_by_call[key] = call_hits
-                    hits = [so_far | more for so_far, more in zip(hits, call_hits, strict=True)]
-                for terms_found, (terms, _, results) in zip(hits, searches, strict=True):
-                    results[attempt_key] = versions[attempt_key], terms_found.issuperset(terms)
-                if done % _BATCH == 0 or done == len(versions):
-                    report(done)
+        run, done = self._runs[number], 0
+        with self._open(is_foreign_run(run)) as index, autocommit(self._store.engine) as connection:
+            attempts = _read_texts(connection, run, self._numbers[number], list(versions), index)
+            while batch := list(islice(attempts, _BATCH)):
+                with index.writing():
+                    for (question_id, epoch), own, calls in batch:
+                        index.add((run.id, question_id, epoch), versions[question_id, epoch], own, calls)
+                done += len(batch)
+                report(done)
 
-    def _results_of(self, test: TextTest, number: int) -> dict[Place, tuple[_Version, bool]]:
-        """Return the remembered results of a text and a run."""
-        results = self._seen.setdefault((test.text, test.fields), {})
-        while len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-        return results.setdefault(number, {})
+    @contextmanager
+    def _open(self, with_prompts: bool = False) -> Iterator[TextIndex]:
+        folder = self._store.home
+        if not (self._store.writable and os.access(folder, os.W_OK)):
+            self._folder = self._folder or TemporaryDirectory(prefix="ragrounds-words-")
+            folder = Path(self._folder.name)
+        with autocommit(self._store.engine) as connection:
+            first_run = connection.execute(sa.select(schema.runs.c.created).order_by(schema.runs.c.number).limit(1))
+            store_name = str(first_run.scalar())
+        with open_text_index(folder / FILE, store_name, with_prompts) as index:
+            yield index
 
 
 def without_texts(expression: Wanted | None) -> Wanted | None:
@@ -204,7 +196,7 @@ def _terms(test: TextTest) -> tuple[TextTerm, ...]:
 
 def _read_texts(
     connection: sa.Connection, run: Run, number: int, attempt_keys: Sequence[Place], known_calls: Container[str] = ()
-) -> Iterator[tuple[Place, _Texts, list[tuple[str, _Texts]]]]:
+) -> Iterator[tuple[Place, Texts, list[tuple[str, Texts]]]]:
     """Yield attempts of a run: the attempt, its texts outside the calls, and the key and texts of each call.
 
     A call whose key is `known` has no texts. An attempt that cannot be read has no texts at all.
@@ -221,8 +213,8 @@ def _read_texts(
                 yield attempt_key, {}, []
                 continue
             attempt, traced = attempts[attempt_key]
-            # Hits of a failed call are not remembered: another call of the same key may have been answered.
-            calls: list[tuple[str, _Texts]] = [
+            # A failed call has no key of a shared document: another call of the same key may have been answered.
+            calls: list[tuple[str, Texts]] = [
                 ("" if call.call.error else call.call.key, call_texts(call, foreign)) for call in traced
             ]
             yield (
@@ -230,17 +222,6 @@ def _read_texts(
                 own_texts(attempt, questions_by_id[attempt_key[0]].question, notes.get(attempt_key, ())),
                 calls,
             )
-
-
-def _terms_in(texts: _Texts, terms: Sequence[TextTerm], fields: Collection[str]) -> frozenset[TextTerm]:
-    """Return the terms that occur in some of the texts."""
-    missing = set(terms)
-    for name, field_texts in texts.items():
-        for text in field_texts if not fields or name in fields else ():
-            missing.difference_update(held_terms(text, missing))
-            if not missing:
-                break
-    return frozenset(terms) - missing
 
 
 def _strings(value: object) -> Iterator[str]:
