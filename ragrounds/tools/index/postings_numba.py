@@ -171,7 +171,7 @@ def search_deep(
     first = 0
     for window in range(windows):
         base = window * _WINDOW
-        last = first + np.searchsorted(near[first:kept], base + _WINDOW)
+        last = first + int(np.searchsorted(near[first:kept], base + _WINDOW))
         candidates = near[first:last] - np.int32(base)
         zeros = sums[base : base + _WINDOW]
         scores = _exact_scores(
