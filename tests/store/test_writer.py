@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL
-from ragrounds.evals.store import schema
+from ragrounds.evals.store import schema, writer
 from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.database import writing_failed
 from ragrounds.evals.store.schema import Row
@@ -53,6 +56,28 @@ async def test_texts_alone_are_written_too(tmp_path: Path) -> None:
         for _ in range(2):
             await store.writer.write(lambda: texts(3))
         assert there(store) == 3
+
+
+async def test_a_commit_waits_for_others_only_if_there_were_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that asks one question at a time would wait for nobody."""
+    waits: list[float] = []
+    monkeypatch.setattr(writer, "_GATHER", 60)
+    monkeypatch.setattr(writer, "time", SimpleNamespace(sleep=waits.append, monotonic=time.monotonic))
+    with Store(tmp_path) as store:
+        for number in range(3):
+            await store.writer.write(lambda number=number: meta(number))
+        assert waits == []
+        are_queued = threading.Event()
+        first = store.writer.put(lambda: meta(3) if are_queued.wait() else [])
+        others = [store.writer.put(lambda number=number: meta(number)) for number in (4, 5)]
+        are_queued.set()
+        await asyncio.gather(first, *others)
+        await store.writer.write(lambda: meta(6))
+        assert waits == [60]
+        await store.writer.write(lambda: meta(7))
+        assert waits == [60]
 
 
 async def test_whatever_ends_a_write_ends_every_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

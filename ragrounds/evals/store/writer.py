@@ -28,8 +28,8 @@ from ragrounds.evals.store.schema import Row
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, object]]]]
 _GATHER = 0.008
-"""Seconds that a commit waits for more rows: short compared with a call's half second, and about the time of a
-commit.
+"""Seconds that a commit waits for more rows, unless the last commit had those of one request: short compared with a
+call's half second, and about the time of a commit.
 """
 _REMEMBERED = 200_000
 """Largest number of texts that are remembered to be in the store."""
@@ -78,6 +78,8 @@ class Writer:
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._connection: sa.Connection | None = None
+        self._waits = False
+        """True if the last commit had the rows of several requests: then more may follow the next one."""
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
         self._thread.start()
 
@@ -115,7 +117,7 @@ class Writer:
                 try:
                     if (request := self._queue.get()) is None:
                         return
-                    if self._queue.empty():
+                    if self._waits and self._queue.empty():
                         time.sleep(_GATHER)
                     if self._commit(request):
                         return
@@ -153,6 +155,7 @@ class Writer:
                 ended = True
                 break
             request = following
+        self._waits = len(batch) > 1
         # After a failure nothing more is written, because later rows may depend on missing ones.
         try:
             if self._broken is None:
