@@ -55,9 +55,12 @@ def test_money(counted: list[tuple[float | None, int | None]], said: str) -> Non
         ([(0.0, 600), (0.0, 899)], ""),
         ([(0.0, 600), (0.0, 900)], "the budget of 1,500 tokens is used up: 1,500, without calls then in flight"),
         ([(None, 1501)], "the budget of 1,500 tokens is used up: 1,501, without calls then in flight"),
-        (
-            [(0.0, 1), (0.0, None), (0.0, 1)],
-            "the budget of 1,500 tokens cannot be checked: the tokens of a call are unknown",
+        *(
+            (
+                [(0.0, 1), (0.0, n), (0.0, 1)],
+                "the budget of 1,500 tokens cannot be checked: the tokens of a call are unknown",
+            )
+            for n in (None, -1)
         ),
     ],
 )
