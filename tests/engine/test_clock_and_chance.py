@@ -9,14 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
+from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Noted
+from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
+from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.models.wire_forms import FORMS, ModelCall
 from tests.forked import ForkedPython
 from tests.servers.any_form import AnyForm, any_form
 
@@ -198,6 +204,22 @@ def framework(system, tmp_path):
     (tmp_path / "framed.py").write_text(WITH_FRAMEWORK)
     system.says = lambda body: f"{body['messages'][0]['content']} {said(body)}"
     return system
+
+
+async def test_a_time_that_a_system_read_when_it_was_opened_is_its_own(store):
+    """It is given back, so that the call needs no second key, however much later the attempt begins."""
+    read = datetime.now(UTC).isoformat()
+    opening = RecordedRandomness("clocked", "opening", "clocked.py")
+    opening.values.recorded["clocked.py:<module> now 0"] = read
+    attempt = RecordedRandomness("clocked", "sample q1, epoch 0", "q1")
+    attempt._opening = opening
+    body = {"model": "m", "messages": [{"role": "system", "content": f"Begun {read}"}]}
+    call = ModelCall(FORMS[0], "http://127.0.0.1/v1/chat/completions", "m", body)
+    entry = Entry(key="ab" * 32, kind="model", actor="m", request=Request(messages=()))
+    journal = StoreJournal(store)
+    await LibraryClocks(attempt, b"").entry_for(entry, call, 0, journal)
+    journal.close()
+    assert attempt.keys == []
 
 
 @pytest.mark.slow

@@ -155,6 +155,11 @@ class RecordedRandomness:
         self.recorded += count
         self._next = _key(key.encode())
 
+    def texts(self) -> list[str]:
+        """Return all values, also those that the system used when it was opened."""
+        opening = self._opening.texts() if self._opening else []
+        return [*opening, *self.values.recorded.values()]
+
     def _remember(self, source: str, value: str) -> None:
         with self._lock:
             self._unwritten[source] = value

@@ -104,7 +104,7 @@ class LibraryValues:
 
     def _own_seconds(self) -> set[int]:
         """Return the times that the system's own files have read: they are the same again."""
-        times = (_TIME.fullmatch(value) for value in list(self._randomness.values.recorded.values()))
+        times = map(_TIME.fullmatch, self._randomness.texts())
         return {second for time in times if time is not None for second in _seconds(time)}
 
 
