@@ -165,10 +165,14 @@ def decoded(body: bytes | str) -> Completion:
         return Completion(*(plain.get(name) for name in Completion.__struct_fields__))
 
 
+_ABSURD = 1e9
+"""Milliseconds of work that no call takes; a larger whole number may be too large to compute with."""
+
+
 def _worked_seconds(timings: object) -> float | None:
     """Return the seconds that a server worked on a call; ``None`` if it does not report them."""
     parts = [timings.get(name) for name in ("prompt_ms", "predicted_ms")] if isinstance(timings, dict) else [None]
-    seconds = [part / 1000 for part in parts if isinstance(part, int | float) and 0 <= part < math.inf]
+    seconds = [part / 1000 for part in parts if isinstance(part, int | float) and 0 <= part < _ABSURD]
     return round(math.fsum(seconds), 4) if len(seconds) == len(parts) else None
 
 

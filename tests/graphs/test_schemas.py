@@ -14,7 +14,7 @@ from ragrounds.agents.profile import profile_names, read_profile
 from ragrounds.base.contracts import Request
 from tests.graphs.playing import ANSWER, Scripted, play
 
-OBJECTS = {
+OBJECTS: dict[str, dict[str, Any]] = {
     "critique[rounds=1]": {"critique": "None.", "accept": True},
     "plan_search[rounds=1]": {"analysis": "So.", "queries": ["first drug"]},
     "best_of[samples=2]": {"best": 2},

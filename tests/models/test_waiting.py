@@ -26,6 +26,7 @@ TIMINGS = {"prompt_n": 9, "prompt_ms": 0.5, "predicted_n": 3, "predicted_ms": 0.
         ({"prompt_ms": 0.5}, None),
         ({"prompt_ms": 0.5, "predicted_ms": -1}, None),
         ({"prompt_ms": "x", "predicted_ms": 1}, None),
+        ({"prompt_ms": 10**400, "predicted_ms": 1}, None),
         ("soon", None),
         (None, None),
     ],
