@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
 
 import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Noted
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
-from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.wire_forms import FORMS, ModelCall

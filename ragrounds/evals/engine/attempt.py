@@ -165,7 +165,7 @@ class AttemptRunner:
         context = await self._context(planned, item)
 
         async def make_attempt(answers: Answers) -> Attempt:
-            with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context), opened.reads.listening():
+            with IN_FLIGHT.flying(run, now(), context), opened.reads.listening():
                 return await _attempt(answers, context, run, partial(self._should_continue, run))
 
         at_once_slot = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()

@@ -62,7 +62,7 @@ class AttemptEnded(Exception):
 
 
 class StartedCall(NamedTuple):
-    """Call in flight: the step and the node that make it, when it began, and its request."""
+    """Call in flight: the step and the node that make it, when it began, and what is called."""
 
     step: int
     node: str
@@ -70,14 +70,10 @@ class StartedCall(NamedTuple):
     """Seconds since the epoch."""
     start: float
     """Seconds of the monotonic clock."""
-    number: int = 0
-    """Number of the call among the calls of the attempt."""
     kind: CallKind = "model"
     role: str = "answering"
     actor: str = ""
     """Canonical text of the model or searcher that is called."""
-    subject: str = ""
-    """Query of a search, or role of a model's call."""
     shift: float = 0.0
     """:attr:`AttemptLog.shift` when it began."""
 
@@ -123,8 +119,6 @@ class AttemptLog:
     """
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Lock for changes of the sums: calls of a foreign system end in several threads."""
-    doing: dict[int, StartedCall] = field(default_factory=dict)
-    """Calls that have begun and not ended, by their numbers."""
     last_reply: str = ""
     last_failure: str = ""
     """Message of the last call that never succeeded: a system that ignores such a failure fails later with another
@@ -156,7 +150,6 @@ class AttemptLog:
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
     _trace_remaining: int = TRACE_SIZE
     _trace_full: bool = False
-    _n_started: int = 0
 
     def _clock(self) -> float:
         """Return the time of the monotonic clock, shifted by the recorded calls."""
@@ -250,23 +243,12 @@ class AttemptLog:
         with self.lock:
             self.in_flight += change
 
-    def begin_call(
-        self,
-        actor: str,
-        subject: str,
-        kind: CallKind = "model",
-        role: str = "answering",
-    ) -> StartedCall:
-        """Record the start of a call, with its step, its request and the model or searcher that is called."""
+    def begin_call(self, actor: str = "", kind: CallKind = "model", role: str = "answering") -> StartedCall:
+        """Return the start of a call, with its step and the model or searcher that is called."""
         step, node = self._step()
         with self.lock:
-            self._n_started += 1
             started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
-            started = StartedCall(
-                step, node, started_at, start, self._n_started, kind, role, actor, subject, self.shift
-            )
-            self.doing[started.number] = started
-        return started
+            return StartedCall(step, node, started_at, start, kind, role, actor, self.shift)
 
     def end_call(
         self,
@@ -310,7 +292,6 @@ class AttemptLog:
             error=self.redacted(error),
         )
         with self.lock:
-            self.doing.pop(started.number, None)
             self._waited_for.add(started.start, started.start + waited)
             self._made_in.add(made_at, made_at + seconds)
             # Both are lengths: the two kinds of intervals are on different clocks.

@@ -230,7 +230,7 @@ class AttemptContext(AttemptLog):
                 raise CallFailed("no_choices", "the provider's response has no choices")
             return response
 
-        answered, ended = await self._once(entry, call_model, kind, role, role, faults, request_price, usage_price)
+        answered, ended = await self._once(entry, call_model, kind, role, faults, request_price, usage_price)
         reply, refused = believed(answered, request), "the provider's content filter refused the request"
         if (is_blocked := reply.finish == "content_filter") and reply.usage is None:
             # Nothing was written; the prompt may be billed, like a request without an answer.
@@ -250,7 +250,6 @@ class AttemptContext(AttemptLog):
         entry: Entry,
         make: Callable[[], Awaitable[S]],
         kind: type[S],
-        description: str,
         role: str,
         faults: list[Fault],
         request_price: Callable[[], float | None] = lambda: None,
@@ -262,7 +261,7 @@ class AttemptContext(AttemptLog):
         Raises:
             CallFailed: no answer after all tries; it is already in the log.
         """
-        started = self.begin_call(entry.actor, description, entry.kind, role)
+        started = self.begin_call(entry.actor, entry.kind, role)
         ended = partial(self.end_call, started, key=entry.key, request_price=request_price)
         self.flies(1)
         if self.recorded_randomness is not None:
@@ -405,7 +404,7 @@ class AttemptContext(AttemptLog):
             return replace(answer, text=self.redacted(answer.text))
 
         entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
-        answer, ended = await self._once(entry, answered, ToolAnswer, arguments_text, "using", [])
+        answer, ended = await self._once(entry, answered, ToolAnswer, "using", [])
         passage_ids = tuple(passage.id for passage in answer.passages)
         ended(price=tool.price, passages=passage_ids, usage=Usage())
         self._passages.update({passage.id: passage for passage in answer.passages if passage.id not in self._passages})
@@ -455,7 +454,7 @@ class AttemptContext(AttemptLog):
             withheld = guarded.withheld if guarded else 0
             return SearchResult(tuple(passages), (*used, *requests), withheld, tuple(notes), searched)
 
-        result, ended = await self._once(entry, run_search, SearchResult, query.text, "searching", [])
+        result, ended = await self._once(entry, run_search, SearchResult, "searching", [])
         if self.change is not None:
             result = replace(result, passages=self.change.passages(number, result.passages))
         ids = tuple([passage.id for passage in result.passages])

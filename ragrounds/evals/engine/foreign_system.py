@@ -103,7 +103,7 @@ class AttemptObservation:
             if self._recorder:
                 self._recorder.end(capped)
         actor = f"{provider}:{model}" if provider else model
-        started = self._context.begin_call(actor, "answering")
+        started = self._context.begin_call(actor)
         self._reported_calls[token] = _ReportedCall(provider, model, kind, started)
 
     def model_ended(
@@ -208,7 +208,7 @@ class AttemptObservation:
         )
         request = SearchRequest(corpus=corpus, query=query, k=len(ranked))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, ranked))).hexdigest()
-        started = self._context.begin_call(tool, query, "search", "searching")
+        started = self._context.begin_call(tool, "search", "searching")
         started_at, start = started.started_at - seconds, time.perf_counter() - seconds
         started = started._replace(started_at=started_at, start=start, node=node or started.node)
         entry = Entry(key=key, kind="search", actor=tool, request=request)

@@ -21,7 +21,7 @@ _MARGIN = 7
 """Number of columns to its left, for the vertical axis."""
 _NAME_WIDTH = 34
 """Number of columns to the left of rows, for their names."""
-_STYLES = ("bold bright_blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
+_STYLES: Sequence[str] = ("bold bright_blue", "bold yellow", "bold green", "bold magenta", "bold red", "bold cyan")
 _FULL, _PALE, _DOT, _OPEN = "▀▄", "⠛⣤", "·", "▷►"
 """Points in the upper and the lower half of a line; a point without a name; pale and full points at a lower bound."""
 _DOTS = ((1, 8), (2, 16), (4, 32), (64, 128))
@@ -45,12 +45,11 @@ def draw(picture: Picture, width: int = 80, height: int = 20, theme: Theme | Non
     Raises:
         UserError: nothing in the picture has a value.
     """
-    rendered, styles = PictureText(), _STYLES
-    if theme:
-        styles = tuple(f"bold {palette(theme == 'dark')[series_name(index)]}" for index in range(SERIES))
-    rendered.append_text(
-        _render_points(picture, width, height, styles) if picture.points else _render_rows(picture, width)
-    )
+    colours = [palette(theme == "dark")[series_name(index)] for index in range(SERIES)] if theme else ()
+    styles = [f"bold {colour}" for colour in colours] or _STYLES
+    text = _render_points(picture, width, height, styles) if picture.points else _render_rows(picture, width)
+    rendered = PictureText()
+    rendered.append_text(text)
     rendered.picture = picture
     return rendered
 

@@ -46,6 +46,8 @@ from ragrounds.ui.text import (
 
 _OTHER_LINES, _PICTURE_LINES = 24, (7, 20)
 """Lines of a terminal that are left to the text around the frontier; least and greatest height of the frontier."""
+_PIPED_WIDTH = 80
+"""Width of the frontier in a file or a pipe, which has no width of its own."""
 _NAME_WIDTH = 30
 """Width in columns beyond which what a run's name has in common with others is shortened."""
 _MAX_NOTES = 2
@@ -81,7 +83,8 @@ def print_one_screen(
     if frontier is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
         height = min(greatest, max(least, console.height - _OTHER_LINES))
-        console.print(draw(frontier_picture(frontier, tables[0].scorer, names), console.width, height))
+        across = console.width if console.is_terminal else min(console.width, _PIPED_WIDTH)
+        console.print(draw(frontier_picture(frontier, tables[0].scorer, names), across, height))
     elif tables and len(comparison.rows) > 2:
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:

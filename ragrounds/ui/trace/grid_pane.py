@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.scorers import described
-from ragrounds.ui.signs import outcome_sign
+from ragrounds.ui.signs import attempt_sign, outcome_sign
 from ragrounds.ui.text import UNKNOWN
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.themes import contrast
@@ -42,16 +42,13 @@ def score_text(value: float | None) -> str:
 
 def cell_text(cell: AgentGridCell) -> str:
     """Return a cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
-    sign = outcome_sign(cell.outcome)
-    if cell.outcome == "not_run":
-        return "·"
-    if not cell.scored or cell.value is None:
-        return sign or "-"
+    value = cell.value if cell.scored else None
+    sign, _ = attempt_sign(cell.outcome, value)
+    if value is None or cell.outcome == "not_run":
+        return sign
     if cell.epochs > 1:
-        return (score_text(cell.value) if cell.fractional else f"{cell.right}/{cell.epochs}") + sign
-    if cell.value >= 1:
-        return "✓"
-    return sign or ("✗" if cell.value <= 0 else score_text(cell.value))
+        return (score_text(value) if cell.fractional else f"{cell.right}/{cell.epochs}") + outcome_sign(cell.outcome)
+    return score_text(value) if sign == "½" else sign
 
 
 def cell_style(cell: AgentGridCell) -> str:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ragrounds.base.records import Attempt
 from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
+from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.progress import RunProgress
 from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
@@ -46,24 +46,8 @@ def agent(number: int = 1, **changed: Any) -> AgentProgress:
     return AgentProgress(**{**made, **changed})
 
 
-def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
-    call = LiveCall(
-        kind="search", actor="bm25", subject=f"query {number}", node="search", step=1, started_at=time.time() - ago / 2
-    )
-    made = {
-        "run": "run-1",
-        "agent": "a",
-        "question_id": f"q/{number:03}",
-        "epoch": 0,
-        "started_at": time.time() - ago,
-        "node": "search",
-        "steps": 2,
-        "model_calls": 1,
-        "searches": 0,
-        "spent": Spent(usage=None, cost_uncached=None),
-        "doing": (call,),
-    }
-    return LiveAttempt(**{**made, **changed})
+def flight(ago: float, node: str = "search") -> LiveAttempt:
+    return LiveAttempt("run-1", time.time() - ago, node)
 
 
 def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
@@ -73,7 +57,7 @@ def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
         "rate": 4.2,
         "seconds_left": 283.0,
         "agents": tuple(agent(number) for number in range(1, agents + 1)),
-        "flying": tuple(flight(number, 1.0 + number) for number in range(flying)),
+        "flying": tuple(flight(1.0 + number) for number in range(flying)),
         "nodes": {"search": flying},
         "failed": SeenFaults({"rate_limit": 12, "timeout": 3}, "rate_limit: 429 after 3 tries", 4.0),
         "retried": SeenFaults({"server": 21}, "server: 500: something broke", 2.0),
@@ -194,11 +178,10 @@ def test_a_stop_says_how_many_are_awaited() -> None:
 
 def test_nothing_is_interpreted() -> None:
     evil = "\x1b[2J[bold]{x}\u202e<script>\n"
-    call = LiveCall(kind="search", actor=evil, subject=evil, node=evil, step=0, started_at=time.time())
     hostile = replace(
         facts(agents=1, flying=1, failed=SeenFaults({evil: 1}, evil, 1.0), benchmark=evil, until=evil),
         agents=(agent(1, name=evil),),
-        flying=(flight(1, 1.0, question_id=evil, node=evil, doing=(call,)),),
+        flying=(flight(1.0, evil),),
         nodes={evil: 1},
         recent=(LastResult("run-1", "answered", 1.0, evil, 1.0), LastResult("x", evil, None, evil, 1.0)),
         servers=(ServerTraffic(evil, 1, 1, 0, 0),),

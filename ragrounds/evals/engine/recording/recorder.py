@@ -409,7 +409,7 @@ class AttemptRecorder:
         # A call that failed keeps its start and its position in the trace: its tries are one call with faults.
         earlier_try = self._tried.get(first)
         started_call = (
-            earlier_try.started_call if earlier_try else self._context.begin_call(call.actor, role, entry.kind, role)
+            earlier_try.started_call if earlier_try else self._context.begin_call(call.actor, entry.kind, role)
         )
         self._context.flies(1)
         if token := model_call():
