@@ -183,6 +183,15 @@ def test_costs_far_apart_are_on_a_logarithmic_axis(last: int, unit: str, logarit
     assert axis.logarithmic is logarithmic
 
 
+def test_a_cost_that_is_a_lower_bound_is_a_triangle_open_to_the_right() -> None:
+    marks = tuple(Mark(name=name, x=1.0 + at, value=0.5, is_open=at > 0) for at, name in enumerate(("exact", "least")))
+    picture = Picture(title="t", x="x", marks=marks)
+    shapes = {group[0].text.partition(":")[0]: group[1].tag for group in ET.fromstring(svg(picture)).iter(f"{SVG}g")
+              if len(group) == 2 and group[0].tag == f"{SVG}title"}  # fmt: skip
+    assert shapes == {"exact": f"{SVG}circle", "least": f"{SVG}path"}
+    assert "►" in draw(picture).plain
+
+
 def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"a\.jpg names no kind of picture; expected a file that ends in \.svg"):
         check_plot_file(tmp_path / "a.jpg")
