@@ -464,6 +464,12 @@ def test_an_answer_without_end_is_not_read_on_once_the_attempt_is_over(attempt):
     server.server_close()
 
 
+def test_a_prompt_that_a_filter_refused_may_have_been_paid(served, attempt):
+    served.fails, served.error = [400], {"code": "content_filter", "message": "refused"}
+    made = attempt(lambda _: asyncio.to_thread(by_requests, served.url))
+    assert (made.context.spent.cost_paid, made.context.unanswered) == (0.0, 1), "at least nothing"
+
+
 def test_an_answer_that_nobody_can_read_may_have_been_paid(served, attempt):
     served.answer = lambda path, body: (b"<html>busy</html>", "text/html")  # type: ignore[method-assign]
     made = attempt(lambda _: asyncio.to_thread(by_requests, served.url))

@@ -20,6 +20,7 @@ class AnyForm:
     def __init__(self, says: Callable[[Body], str] = lambda body: "The answer is B") -> None:
         self.says = says
         self.fails: list[int] = []
+        self.error: Body = {"message": "later"}
         self.vector = ""
         """Base64 of a vector, for who asks for it so."""
         self.asked: list[tuple[str, Body]] = []
@@ -37,7 +38,7 @@ class AnyForm:
             return Told(b"page", headers={"Content-Type": "text/plain", "X-Product": "a search"})
         self.gate.wait(30)
         if self.fails:
-            return Told({"error": {"message": "later"}}, self.fails.pop(0))
+            return Told({"error": self.error}, self.fails.pop(0))
         data, kind = self.answer(asked.path, asked.body)
         return Told(data, headers={"Content-Type": kind})
 
