@@ -85,7 +85,7 @@ def print_one_screen(
         height = min(greatest, max(least, console.height - _OTHER_LINES))
         across = console.width if console.is_terminal else min(console.width, _PIPED_WIDTH)
         console.print(draw(frontier_picture(frontier, tables[0].scorer, names), across, height))
-    elif tables and len(comparison.rows) > 2:
+    elif tables and (tables[0].unit, tables[0].direction) == ("percent", "higher") and len(comparison.rows) > 2:
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
         # With its command, if it begins with one: `--full` has the others.
@@ -128,15 +128,16 @@ def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, s
     It is in dollars per 100 questions at full price, or in tokens per question if no run has known costs above 0.
     """
     costs = run_costs(comparison, tables)
+    bounds = {run: "at least " * bool(cost.unanswered) for run, cost in costs.items()}
     if any(cost.dollars for cost in costs.values()):
         return {
-            run: f"{'at least ' * bool(cost.unanswered)}{dollars(_PRICED_QUESTIONS * cost.dollars)} "
-            f"per {_PRICED_QUESTIONS} questions"
+            run: f"{bounds[run]}{dollars(_PRICED_QUESTIONS * cost.dollars)} per {_PRICED_QUESTIONS} questions"
             if cost.dollars is not None
             else "an unknown price"
             for run, cost in costs.items()
         }
-    return {run: f"{tokens(cost.tokens)} tokens a question" for run, cost in costs.items() if cost.tokens is not None}
+    counted = {run: cost.tokens for run, cost in costs.items() if cost.tokens is not None}
+    return {run: f"{bounds[run]}{tokens(count)} tokens a question" for run, count in counted.items()}
 
 
 def summary_table(
