@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
-from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis
+from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis, value_axis
 from ragrounds.ui.pictures.chart_svg import WIDE, page_picture, svg, text_width
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.plot import Plot, check_plot_file
@@ -111,6 +111,11 @@ def test_nothing_is_drawn_outside_the_picture(kind: str, width: float) -> None:
         assert left >= -1, element.text
         if not any(element in group for group in drawn.iter("g") if group.get("transform")):
             assert left + wide <= width + 1, element.text
+
+
+def test_the_axis_contains_what_open_attempts_could_lead_to() -> None:
+    axis = value_axis(Picture(title="t", marks=(Mark(name="a", value=0.5, low=0.45, high=0.55, best=0.81),)))
+    assert axis.high > 0.81
 
 
 def test_every_axis_has_a_title() -> None:

@@ -367,8 +367,8 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
             kind = {"tokens": "tokens", "seconds": "time", "model_calls": "calls"}.get(frontier.measure, "price")
             share = f"{percent(costs[run] / best, 0)} % of the {kind}"
             score = in_scale(scores[run], scorer_finding.unit)
-            not_separated = scorer_finding.not_separated if scorer_finding.kind == "ahead of some" else ()
-            verdict = "needs" if 0 < len(not_separated) <= MAX_NOT_SEPARATED else "is not significantly different, for"
+            is_named = scorer_finding.kind == "ahead of some" and len(scorer_finding.not_separated) <= MAX_NOT_SEPARATED
+            verdict = "needs" if is_named or scorer_finding.kind == "none" else "is not significantly different, for"
             yield f"{names[run]} ({score}) {verdict} {share}."
             return
         for tradeoff in frontier.tradeoffs if described(table.scorer).accuracy else ():

@@ -56,7 +56,7 @@ def choose(browser, selector, value):
 
 def test_a_reply_in_json_is_read_by_its_names(browser, written, store):
     asked = questions(2)
-    reply = msgspec.json.encode({"why": f"Two\nlines. {HOSTILE}", "answer": "A", "sure": 0.5}).decode()
+    reply = msgspec.json.encode({"step_by_step": f"Two\nlines. {HOSTILE}", "answer": "A", "sure": 0.5}).decode()
     texts = {0: reply, 1: '{"why": "cut'}
     run = add_run(store, "direct", asked, [1, 1], texts=texts)
     browser.open(written([run]))
@@ -65,6 +65,7 @@ def test_a_reply_in_json_is_read_by_its_names(browser, written, store):
     read = browser.run("return [...document.querySelectorAll('#detail :is(pre,.prose)')].map(one => one.textContent)")
     assert any(text.startswith("Two\nlines. </script>") for text in read)
     assert {"answer: A", "sure: 0.5"} <= set(read)
+    assert browser.run("return document.querySelector('#detail h6').textContent") == "Step by step"
     assert reply not in read
     folded = "[...document.querySelectorAll('#detail summary')].find(s => s.textContent.startsWith('As it'))"
     browser.run(f"{folded}.click()")
@@ -73,7 +74,8 @@ def test_a_reply_in_json_is_read_by_its_names(browser, written, store):
 
 
 def test_reasoning_is_folded_and_read_as_markdown(browser, written, store):
-    said = "## 1. The **sign**\nit is `x < y`:\n\n| drug | dose |\n|---|---|\n| a | **2** |\n\n```json\n**{}**\n```\n"
+    said = "## 1. The **sign**\nit is `x < y`, *not* 2*3*4:\n\n"
+    said += "| drug | dose |\n|---|---|\n| a | **2** |\n\n```json\n**{}**\n```\n"
     said += f"**{HOSTILE}**"
     asked = questions(1)
     run = add_run(store, "direct", asked, [1], events={0: traced_events(store, 1, reasoning=said)})
@@ -88,6 +90,7 @@ def test_reasoning_is_folded_and_read_as_markdown(browser, written, store):
     assert browser.run(texts, "td") == ["drug", "dose", "a", "2"]
     assert browser.run(texts, "pre") == ["json\n**{}**\n"]
     assert browser.run(texts, "p code") == ["x < y"]
+    assert browser.run(texts, "p em") == ["not"]
     assert "<script>window.planted=1</script>" in browser.run(f"return {prose}.textContent")
     assert browser.run("return typeof window.planted") == "undefined"
     assert browser.run(f"return {prose}.querySelectorAll('script,img,svg,a,iframe,style').length") == 0
@@ -285,7 +288,8 @@ def test_it_prints_the_sections_and_not_the_browser(browser, written, two_runs, 
     printed.write_bytes(base64.b64decode(browser.driver.print_page()))
     text = "".join(page.extract_text() for page in pypdf.PdfReader(printed).pages)
     assert "Limitations" in text
-    assert "print of direct" in text  # fingerprints are printed unfolded
+    assert "print of dir" in text
+    assert "print of direct" not in text, "fingerprints are printed folded"
     assert "What can be typed" not in text
 
 

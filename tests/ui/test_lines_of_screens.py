@@ -1,0 +1,65 @@
+"""Screens at 80 columns and 24 rows: their lines are counted on stores with failed attempts."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.api.results import Result
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.tables.judge_tables import bill_lines
+from ragrounds.ui.text import wrapped
+from tests.compare.making import add_run, questions
+from tests.conftest import Cli
+
+AGENTS = ("direct_cot", "vanilla_rag[top_k=8]", "search_o1", "cot_refine")
+
+
+def lines(result: Result) -> list[str]:
+    """Return what a result prints on a small terminal; no line is wider."""
+    console = SafeConsole(width=80, height=24, file=io.StringIO(), force_terminal=True, record=True)
+    result.draw(console)
+    printed = console.export_text().rstrip("\n").splitlines()
+    assert max(map(len, printed)) <= 80, [line for line in printed if len(line) > 80]
+    return printed
+
+
+def test_comparison_ledger_and_run_fit_a_small_terminal(home: Path) -> None:
+    asked = questions(80)
+    with Store(home) as store:
+        for place, agent in enumerate(AGENTS):
+            failed = dict.fromkeys(range(8 * place, 8 * place + 8), "failed")
+            right = [int(index not in failed and index % 4 <= place) for index in range(80)]
+            add_run(store, agent, asked, right, status=failed, cost_uncached=0.01 * (place + 1), id=f"run-{place}")
+    assert len(lines(rr.compare(list(AGENTS)))) <= 24
+    assert len(lines(rr.load("search_o1"))) <= 20
+
+
+@pytest.mark.parametrize(("kind", "most"), [("agents", 45), ("scorers", 60)])
+def test_a_list_has_a_line_for_each(command: Cli, kind: str, most: int) -> None:
+    listed = command("list", kind, COLUMNS="80").stdout.splitlines()
+    assert 30 < len(listed) <= most
+    names = [line.split()[0] for line in listed if line.startswith("  ")]
+    assert len(names) == len(set(names))
+    if kind == "agents":
+        assert listed.index("no search") < names.index("direct") + 2
+        assert not any("context_tokens" in line for line in listed)
+
+
+@pytest.mark.slow
+def test_judging_counterfactual_and_routing_fit_a_small_terminal(home: Path) -> None:
+    with stand_in_server() as base_url:
+        model = {"model": "openai:any", "base_url": base_url, "alias": ALIAS, "progress": False}
+        runs = rr.run("sample", list(AGENTS), **model)
+        assert len(lines(rr.ledger())) <= 30
+        assert len(lines(rr.analyse("routing", runs))) <= 30
+        changed = rr.counterfactual("vanilla_rag[top_k=8]", limit=40, progress=False)
+        assert len(lines(changed)) <= 30
+        judged = rr.judge(runs, "equivalence", judges="openai:judge", base_url=base_url, alias=ALIAS, progress=False)
+    bill = "\n".join(wrapped(line, 80) for line in bill_lines(judged.judged))
+    assert len(lines(judged)) + len(bill.splitlines()) <= 24
