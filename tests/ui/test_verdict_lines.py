@@ -12,6 +12,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.tables.comparison_tables import comparison_tables, difference_interval, print_comparison
 from ragrounds.ui.tables.comparison_words import verdict_lines
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)
@@ -60,6 +61,19 @@ def test_runs_with_the_same_figure_tie(store):
     runs = [add_run(store, name, ASKED, [0] * 40) for name in "abc"]
     assert told(compare(store, runs[:2])) == ["strict: a and b tie at 0.00 %; no difference is significant."]
     assert told(compare(store, runs)) == ["strict: a, b and c tie at 0.00 %; no difference is significant."]
+
+
+def test_the_cheapest_of_those_that_tie_is_named(store):
+    runs = [
+        add_run(store, name, ASKED, values, cost_uncached=cost)
+        for name, values, cost in (("a", HIGH, 0.02), ("b", HIGH, 0.01), ("c", LOW, 0.001))
+    ]
+    made = compare(store, runs)
+    headline, *_ = conclusion_lines(made, (), agent_names(made))
+    assert headline == (
+        "Accuracy (strict reading): a and b tie at 90.00 %; all are significantly better than c; b is the cheapest, "
+        "$1.00 per 100 questions."
+    )
 
 
 def test_an_mde_that_there_is_not_is_explained(store):

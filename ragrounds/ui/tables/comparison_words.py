@@ -253,21 +253,13 @@ def untested_words(finding: ScorerFinding) -> str:
 def tie_words(finding: ScorerFinding, table: ScorerTable, names: Mapping[str, str]) -> str:
     """Return the verdict if several runs have the best figure, as a sentence without its full stop."""
     tied = [finding.best.run, *finding.equal]
-    text = f"{joined_words(_first_names(tied, names))} tie at {plain_figure(finding.best, finding.unit)}"
+    text = f"{joined_words([names[run] for run in tied])} tie at {plain_figure(finding.best, finding.unit)}"
     if len(tied) == finding.runs:
         return f"{text}; {untested_words(finding) if finding.kind == 'untested' else 'no difference is significant'}"
-    better = {(conclusion.better, conclusion.worse) for conclusion in conclusions(table)} - {
-        (conclusion.better, conclusion.worse) for conclusion in finding.open
-    }
-    worse = [line.run for line in table.lines if all((run, line.run) in better for run in tied)]
-    beaten = f"all are significantly better than {joined_words(_first_names(worse, names))}"
-    return f"{text}; {beaten if worse else none_words(finding) if finding.kind == 'none' else untested_words(finding)}"
-
-
-def _first_names(runs: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Return the names of some runs, or of the first ones with the number of the others."""
-    others = len(runs) - _MAX_LISTED
-    return [*(names[run] for run in runs[:_MAX_LISTED]), *([f"{others:,} others"] if others > 0 else [])]
+    pairs = {(entry.better, entry.worse) for entry in conclusions(table) if entry not in finding.open}
+    if worse := [names[line.run] for line in table.lines if all((run, line.run) in pairs for run in tied)]:
+        return f"{text}; all are significantly better than {joined_words(worse)}"
+    return f"{text}; {untested_words(finding) if finding.kind == 'untested' else none_words(finding)}"
 
 
 def _cheapest_tied(
