@@ -107,16 +107,16 @@ def verdict_lines(
         prices: run id → its cost, written after the best run by the first headline. If set, the verdicts of the other
             headlines are left out if they only say that nothing differs.
     """
-    tables, price = comparison.shown_tables(scorers), prices or {}
+    tables, price, is_headline = comparison.shown_tables(scorers), prices or {}, prices is not None
     runs = [row.run for row in comparison.rows]
     missing_verdicts = "" if scorers else unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)
     if missing_verdicts:
         yield missing_verdicts
     for index, (table, _) in enumerate(tables):
         scorer_finding = finding(table)
-        if index and prices and scorer_finding is not None and scorer_finding.kind in ("alone", "none", "untested"):
+        if index and is_headline and scorer_finding and scorer_finding.kind in ("alone", "none", "untested"):
             continue
-        title = accuracy_title(table.scorer) if prices is not None and not index else table.scorer
+        title = accuracy_title(table.scorer) if is_headline and not index else table.scorer
         if scorer_finding is not None and scorer_finding.kind == "alone":
             subject = f"{_unfinished_prefix(comparison, table, {})}{names[scorer_finding.best.run]}"
             costs = f"; {price[scorer_finding.best.run]}" if scorer_finding.best.run in price and not index else ""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.runs import JudgedRuns
+from ragrounds.ui.tables.comparison_words import short_models
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 
@@ -17,10 +18,11 @@ def bill_lines(judged: JudgedRuns) -> Iterator[str]:
     verdicts_by_judge = _verdict_counts(runs)
     # Answers whose verdicts are all missing were sent to a judge, but were not judged.
     judged_answers = sum(run.attempts for run in runs if _verdict_counts([run]) or not run.verdicts)
-    silent = [judge for judge in runs[0].judges if verdicts_by_judge and not verdicts_by_judge[judge]]
-    answering_judges = ", ".join(judge for judge in runs[0].judges if judge not in silent)
+    judges = short_models(runs[0].judges)
+    silent = [judge for judge in judges if verdicts_by_judge and not verdicts_by_judge[judge]]
+    answering_judges = ", ".join(name for judge, name in judges.items() if judge not in silent)
     subject = runs[0].run if len(runs) == 1 else number_of(len(runs), "run")
-    parts = [f"{safe(subject)}: {number_of(judged_answers, 'answer')} judged by {safe(answering_judges)}"]
+    parts = [f"{safe(subject)}: {number_of(judged_answers, 'answer')} judged by {answering_judges}"]
     parts += [f"{safe(', '.join(silent))} gave no verdict"] if silent else []
     missing, left = (sum(getattr(run, name) for run in runs) for name in ("missing", "left"))
     parts.append(f"{number_of(missing, 'score')} missing" if is_written or not silent else "no score was written")
