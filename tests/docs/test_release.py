@@ -80,6 +80,30 @@ def test_every_guarantee_is_backed_by_tests_and_measurements_that_exist() -> Non
         assert "../../perf/" in section
 
 
+def test_the_image_is_slim_without_rights_and_has_what_it_copies() -> None:
+    """CI builds it; where there is no builder, its lines are read."""
+    lines = [line for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines() if line[:1].isupper()]
+    last_stage = lines[max(at for at, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert last_stage[0].endswith("-slim")
+    assert [line for line in last_stage if line.startswith("USER")] == ["USER ragrounds"]
+    copied = re.findall(r"^!(.+)", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
+    assert all((ROOT / name).exists() for name in copied)
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    assert services["networks"] == {"inside": {"internal": True}}
+    assert all(service["networks"] == ["inside"] for service in services["services"].values())
+    assert not any("ports" in service for service in services["services"].values())
+
+
+def test_workflows_name_files_that_exist_and_give_no_job_more_than_it_needs() -> None:
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert workflow["permissions"] == {"contents": "read"}
+        commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+        assert not any("${{" in command for command in commands)  # a name of a branch is never text of a script
+        named = re.findall(r"(?:\.ci|docs/scripts)/[\w./]+", "\n".join(commands))
+        assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def notices(source: str) -> list[str]:
     """Return the texts of `@deprecated` in a module."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
