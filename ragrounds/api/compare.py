@@ -238,9 +238,10 @@ def compare(arguments: CompareArguments) -> CompareResult:
     scorers, settings = texts(arguments.scorers), arguments.used_settings
     frontier_measure(arguments.cost)  # an unknown measure is reported before the runs are searched
     imported: tuple[str, ...] = ()
-    if "import_runs" in public_modules() and any(map(_is_file, run_names(arguments.runs))):
+    paths = run_names(arguments.runs)
+    if "import_runs" in public_modules() and paths and all(map(_is_file_of_answers, paths)):
         settings = settings.model_copy(update={"home": _temporary_home(), "store": None})
-        files = cast(Any, added_function("import_runs"))(run_names(arguments.runs), settings=settings)
+        files = cast(Any, added_function("import_runs"))(paths, settings=settings)
         arguments = replace(arguments, runs=files)
         imported = (*files.lines(), *map(finding_line, files.findings))
     with open_selected_runs(_require_runs(arguments.runs, arguments.baseline), settings) as (store, runs):
@@ -266,7 +267,9 @@ def compare(arguments: CompareArguments) -> CompareResult:
     )
 
 
-def _is_file(name: str) -> bool:
+def _is_file_of_answers(name: str) -> bool:
+    if name.endswith((".py", ".toml")):  # the text of an agent, which names a stored run
+        return False
     try:
         return Path(name).is_file()
     except OSError:  # an agent's text may be longer than any file's name

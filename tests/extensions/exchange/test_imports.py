@@ -310,3 +310,7 @@ def test_two_files_are_compared_by_a_paired_test_and_nothing_is_kept(tmp_path):
     assert any(line.endswith("20 rows; questions found 20 by id.") for line in compared.imported)
     assert len(compared.to_pandas("attempts")) == 40
     assert not (tmp_path / "home").exists()
+    (tmp_path / "agent.toml").write_text('graph = "direct"\n', encoding="utf-8")
+    for stored in ("agent.toml", "direct"):  # a file of an agent, and one file among others, name runs of the store
+        with pytest.raises(UserError, match="There is no run"):
+            rr.compare([str(tmp_path / stored), *files[: stored == "direct"]], home=tmp_path / "home")
