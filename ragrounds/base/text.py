@@ -96,6 +96,8 @@ _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 
 def without_invisible(text: str) -> str:
     """Return a text without control, formatting and zero-width characters. Every end of a line is a line feed."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # most texts; this takes a fifth of the time
     return _UNSAFE.sub("", _LINE_ENDS.sub("\n", text))
 
 

@@ -146,7 +146,7 @@ def _unpack_all(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
         body, plain, hashes = parsed
         try:
             if lacking := hashes - texts.keys():
-                raise KeyError(f"{len(lacking)} texts that a record refers to are missing from the store")
+                raise KeyError(f"{len(lacking)} texts that a record refers to are missing or damaged")
             plain = _decoded(body, texts.__getitem__) if hashes else plain
             decoded.append(msgspec.convert(plain, record.kind, strict=False))
         except _UNREADABLE as error:
@@ -344,17 +344,6 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     return [*blob_rows(long_texts), (schema.attempts, summed(schema.attempts, row))]
 
 
-def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
-    """Return the attempt of a row.
-
-    Raises:
-        DamagedRecord: it does not match its checksum.
-    """
-    if not is_whole_row(schema.attempts, row):
-        raise _damaged_attempt(run, row.question_id, row.epoch)
-    return _attempt(run, _summary(row), unpack(row.body, AttemptBody, fetch))
-
-
 def summaries_of(run: Run, rows: Iterable[Sequence[Any]], *, skip_damaged: bool) -> list[Attempt]:
     """Return the attempts of rows of the columns `SUMMARY`, without text and events.
 
@@ -377,14 +366,14 @@ def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:
     )
 
 
-def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt]:
-    """Return the attempts of some rows, with one query for the texts of all; damaged ones are left out."""
-    bodies = unpack_many([Packed(row.body, AttemptBody) for row in rows], fetch)
-    return (
-        _attempt(run, _summary(row), body)
-        for row, body in zip(rows, bodies, strict=True)
-        if isinstance(body, AttemptBody) and is_whole_row(schema.attempts, row)
-    )
+def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt | DamagedRecord]:
+    """Yield the attempts of some rows, with one query for the texts of all; the error of a damaged one."""
+    bodies = _unpack_all([Packed(row.body, AttemptBody) for row in rows], fetch)
+    for row, body in zip(rows, bodies, strict=True):
+        if not is_whole_row(schema.attempts, row):
+            yield _damaged_attempt(run, row.question_id, row.epoch)
+        else:
+            yield body if isinstance(body, DamagedRecord) else _attempt(run, _summary(row), body)
 
 
 def _attempt(run: Run, values: Sequence[Any], body: AttemptBody) -> Attempt:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +21,8 @@ from ragrounds.evals.store.codec import (
     SUMMARY,
     DamagedRecord,
     StoredQuestion,
-    attempt_of,
     attempt_rows,
+    attempts_of,
     check_call,
     compress,
     decompress,
@@ -61,6 +62,8 @@ T = TypeVar("T")
 AttemptKey = tuple[str, int]
 """Question id and epoch."""
 _CHUNK = 500
+_READ_TOGETHER = 100
+"""Number of attempts whose long texts are in memory together."""
 _PASSAGE = 4000
 """Largest number of characters of a text that is kept in memory."""
 _KEPT = 8192
@@ -339,14 +342,12 @@ class Store:
                 .limit(_CHUNK)
             )
             rows = self._read(statement).all()
-            for row in rows:
-                try:
-                    attempt = attempt_of(run, row, self.texts)
-                except DamagedRecord:
-                    if not skip_damaged:
-                        raise
-                else:
-                    yield attempt
+            for part in chunks(rows, _READ_TOGETHER):
+                for attempt in attempts_of(run, part, self.texts):
+                    if isinstance(attempt, Attempt):
+                        yield attempt
+                    elif not skip_damaged:
+                        raise attempt
             if len(rows) < _CHUNK:
                 return
             after = (rows[-1].question_id, rows[-1].epoch)
@@ -480,8 +481,8 @@ class Store:
         self._write([(schema.stoppings, {"run": self.number(runs_by_id[id]), **row}) for id in runs])
 
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
-        """Return long texts by their hashes. Texts of a passage's size are kept in memory, because they are read
-        repeatedly.
+        """Return long texts by their hashes; damaged ones are left out. Texts of a passage's size are kept in memory,
+        because they are read repeatedly.
         """
         requested = list(dict.fromkeys(hashes))
         texts_by_hash = {hash: self._texts[hash] for hash in requested if hash in self._texts}
@@ -489,10 +490,11 @@ class Store:
         for chunk in chunks(missing):
             statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(chunk))
             for row in self._read(statement):
-                hash, text = bytes(row.hash), decompress(row.data).decode()
-                texts_by_hash[hash] = text
-                if len(text) <= _PASSAGE:
-                    self._texts[hash] = text
+                with suppress(DamagedRecord, UnicodeDecodeError):
+                    hash, text = bytes(row.hash), decompress(row.data).decode()
+                    texts_by_hash[hash] = text
+                    if len(text) <= _PASSAGE:
+                        self._texts[hash] = text
         while len(self._texts) > _KEPT:
             del self._texts[next(iter(self._texts))]
         return texts_by_hash

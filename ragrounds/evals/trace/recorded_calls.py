@@ -58,7 +58,8 @@ class AttemptReader:
             statement = sa.select(table).where(table.c.run == number, table.c.question_id.in_(chunk))
             rows = [row for row in self._connection.execute(statement) if (row.question_id, row.epoch) in attempt_keys]
             for attempt in attempts_of(run, rows, self.texts):
-                attempts[attempt.question_id, attempt.epoch] = attempt
+                if isinstance(attempt, Attempt):
+                    attempts[attempt.question_id, attempt.epoch] = attempt
         return attempts
 
     def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
