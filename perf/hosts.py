@@ -1,11 +1,11 @@
-"""What a host costs: processor time of a question, memory, and the time to start.
+"""What recording and a host cost: processor time of a question, memory, and the time to start.
 
-A function asks a model twice, 24 kB each, 64 questions at a time, of a server on loopback in a process of its own: in
-our process and in a host, in turn, each in a new process of ours, as often as is asked. Processor time is that of our
-process and the host together; a first run of few questions, which loads everything, does not count. The store, the
-journal and the recorder are those of a run; plan, scores and tables are left out.
+A function asks a model twice, 24 kB each, of a server on loopback in a process of its own: bare, recorded in our
+process and recorded in a host, in turn, each in a new process of ours, one question in flight and 64. Processor time is that of
+our process and the host together; a first run of few questions, which loads everything, does not count. The store, the
+journal and the recorder are those of a run; plan, scores and tables are left out. It takes some four minutes.
 
-    python perf/hosts.py --questions 1000 --times 3 [--write]
+    python perf/hosts.py [--write]
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # and not this folder, whose coverage.py numba would take for the package
 CLIENTS = {"aiohttp": "aiohttp", "openai": "openai, async", "threads": "openai, a function without async"}
-FEW, IN_FLIGHT = 50, 64
+FEW, QUESTIONS, TIMES = 50, 200, 3
+WAYS, IN_FLIGHT = ("bare", "here", "host"), (1, 64)
 SYSTEM = """
 import os
 PLACE, PAD = os.environ["PLACE"], "word " * 4800
@@ -61,63 +62,66 @@ STARTS = {"nothing": "", "langgraph": "import langgraph.graph\n", "langchain_ope
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=1000)
-    parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="write perf/hosts.md")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        way, client, folder = options.child
-        print(json.dumps(started(client, folder) if way == "start" else asked(way, client, folder, options.questions)))
+        way, client, folder, in_flight = options.child
+        print(json.dumps(started(client, folder) if way == "start" else asked(way, client, folder, int(in_flight))))
         return
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "asks.py").write_text(SYSTEM)
         for name, imports in STARTS.items():
             (Path(folder) / f"{name}_imported.py").write_text(f"{imports}def ask(prompt): return ''\n")
-        text = page(options, folder)
+        text = page(folder)
     print(text)
     if options.write:
         (ROOT / "perf" / "hosts.md").write_text(text, encoding="utf-8")
 
 
-def measured(*child: str, questions: int) -> dict[str, float]:
+def measured(*child: str) -> dict[str, float]:
     """What one new process of ours tells."""
-    command = [sys.executable, __file__, "--questions", str(questions), "--child", *child]
+    command = [sys.executable, __file__, "--child", *child]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_PROXY": "*"})
     if told.returncode:
         raise SystemExit(told.stderr[-2000:])
-    print(*child[:2], told.stdout.strip(), file=sys.stderr, flush=True)
+    print(*child[:2], child[3], told.stdout.strip(), file=sys.stderr, flush=True)
     report: dict[str, float] = json.loads(told.stdout)
     return report
 
 
-def page(options: argparse.Namespace, folder: str) -> str:
+def page(folder: str) -> str:
     """Measure, and write it down."""
-    seconds: dict[tuple[str, str], list[float]] = {}
-    for _ in range(options.times):
+    seconds: dict[tuple[str, int, str], list[float]] = {}
+    for _ in range(TIMES):
         for client in CLIENTS:
-            for way in ("here", "host"):
-                told = measured(way, client, folder, questions=options.questions)
-                seconds.setdefault((client, way), []).append(told["seconds"] * 1000 / options.questions)
+            for in_flight in IN_FLIGHT:
+                for way in WAYS:
+                    told = measured(way, client, folder, str(in_flight))
+                    seconds.setdefault((client, in_flight, way), []).append(told["seconds"] * 1000 / QUESTIONS)
     lines = [
-        "# What a host costs",
+        "# What recording and a host cost",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}. `python perf/hosts.py --questions {options.questions} --times {options.times} "
-        f"--write`: two calls of 24 kB a question, {IN_FLIGHT} questions at a time; Python "
-        f"{sys.version.split()[0]}, {os.cpu_count()} processors. Seconds of processor time (user + system, our process "
-        "and the host) for 1,000 questions: the median, and the least and most of the times.",
+        f"{datetime.now(UTC):%Y-%m-%d}. `python perf/hosts.py --write`: two calls of 24 kB a question; Python "
+        f"{sys.version.split()[0]}, {os.cpu_count()} processors. Processor time (user + system, our process and the "
+        f"host) by that of the bare system in the same run, medians of {TIMES} times {QUESTIONS} questions; in brackets "
+        "seconds for 1,000 questions, and the least and most of the times.",
         "",
-        "| client of the system | in our process | least to most | in a host | least to most | more |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| client of the system | in flight | bare | in our process | in a host |",
+        "|---|---:|---:|---:|---:|",
     ]
     for client, words in CLIENTS.items():
-        here, host = seconds[client, "here"], seconds[client, "host"]
-        more = statistics.median(host) - statistics.median(here)
-        cells = [f"{statistics.median(all_):.2f} | {min(all_):.2f} to {max(all_):.2f}" for all_ in (here, host)]
-        lines.append(f"| {words} | {' | '.join(cells)} | {more:+.2f} |")
+        for in_flight in IN_FLIGHT:
+            times = [seconds[client, in_flight, way] for way in WAYS]
+            bare = statistics.median(times[0])
+            cells = []
+            for values in times:
+                middle = statistics.median(values)
+                cells.append(f"{middle / bare:.2f} × ({middle:.2f}, {min(values):.2f} to {max(values):.2f})")
+            lines.append(f"| {words} | {in_flight} | {' | '.join(cells)} |")
     lines += ["", "| a host that imports | ready after | processor time | memory |", "|---|---:|---:|---:|"]
     for name in STARTS:
-        told = [measured("start", name, folder, questions=1) for _ in range(options.times)]
+        told = [measured("start", name, folder, "1") for _ in range(TIMES)]
         ready, used, size = (statistics.median(one[key] for one in told) for key in ("ready", "seconds", "memory"))
         lines.append(f"| {name} | {ready:.2f} s | {used:.2f} s | {size / 2**20:.0f} MB |")
     return "\n".join([*lines, ""])
@@ -155,8 +159,8 @@ def started(name: str, folder: str) -> dict[str, float]:
     return {"ready": ready, "seconds": used(pid), "memory": float(pages * os.sysconf("SC_PAGE_SIZE"))}
 
 
-def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float]:
-    """Ask so many questions."""
+def asked(way: str, client: str, folder: str, in_flight: int) -> dict[str, float]:
+    """Ask the questions."""
     from ragrounds.agents.systems.in_process import adapted
     from ragrounds.base.records import Question
     from ragrounds.evals.engine.context import AttemptContext
@@ -176,14 +180,22 @@ def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float
         sys.path.append(folder)
         import asks  # type: ignore[import-not-found]
 
-        system = adapted(getattr(asks, client), Wiring(name=client))
+        function = getattr(asks, client)
+        system = adapted(function, Wiring(name=client))
+
+    async def answered_bare(text: str) -> str:
+        """The answer of the function alone."""
+        return str(await (asyncio.to_thread(function, text) if client == "threads" else function(text)))
 
     async def answered(store: Store, first: int, count: int) -> None:
-        journal, free = StoreJournal(store), asyncio.Semaphore(IN_FLIGHT)
+        journal, free = StoreJournal(store), asyncio.Semaphore(in_flight)
         grow_threads(256)
 
         async def one(number: int) -> None:
             async with free:
+                if way == "bare":
+                    assert "B" in await answered_bare(f"What is {number}?")
+                    return
                 context = AttemptContext(
                     item=Question(id=f"q{number}", benchmark="a/b", text=f"What is {number}?"),
                     epoch=0, parameters={}, models={}, searcher=None, prompts=PromptFolder(None, ""), journal=journal,
@@ -200,7 +212,7 @@ def asked(way: str, client: str, folder: str, questions: int) -> dict[str, float
         with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
             await answered(store, 10**6, FEW)
             before = spent()
-            await answered(store, 0, questions)
+            await answered(store, 0, QUESTIONS)
             return spent() - before
 
     try:
