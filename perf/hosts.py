@@ -1,9 +1,9 @@
 """What recording and a host cost: processor time of a question, memory, and the time to start.
 
 A function asks a model twice, 24 kB each, of a server on loopback in a process of its own: bare, recorded in our
-process and recorded in a host, in turn, each in a new process of ours, one question in flight and 64. Processor time is that of
-our process and the host together; a first run of few questions, which loads everything, does not count. The store, the
-journal and the recorder are those of a run; plan, scores and tables are left out. It takes some four minutes.
+process and recorded in a host, in turn, each in a new process of ours, one question in flight and 64. Processor time is
+that of our process and the host together; a first run of few questions, which loads everything, does not count. The
+store, the journal and the recorder are those of a run; plan, scores and tables are left out. It takes some four minutes.
 
     python perf/hosts.py [--write]
 """
@@ -104,8 +104,8 @@ def page(folder: str) -> str:
         "",
         f"{datetime.now(UTC):%Y-%m-%d}. `python perf/hosts.py --write`: two calls of 24 kB a question; Python "
         f"{sys.version.split()[0]}, {os.cpu_count()} processors. Processor time (user + system, our process and the "
-        f"host) by that of the bare system in the same run, medians of {TIMES} times {QUESTIONS} questions; in brackets "
-        "seconds for 1,000 questions, and the least and most of the times.",
+        f"host) by that of the bare system in the same run, medians of {TIMES} times {QUESTIONS} questions; in "
+        "brackets seconds for 1,000 questions, and the least and most of the times.",
         "",
         "| client of the system | in flight | bare | in our process | in a host |",
         "|---|---:|---:|---:|---:|",
