@@ -3,7 +3,7 @@
 A function asks a model twice, 24 kB each, of a server on loopback in a process of its own: bare, recorded in our
 process and recorded in a host, in turn, each in a new process of ours, one question in flight and 64. Processor time is
 that of our process and the host together; a first run of few questions, which loads everything, does not count. The
-store, the journal and the recorder are those of a run; plan, scores and tables are left out. It takes some four minutes.
+store, the journal and the recorder are those of a run; plan, scores and tables are left out. It takes four minutes.
 
     python perf/hosts.py [--write]
 """

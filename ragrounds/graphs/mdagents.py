@@ -177,14 +177,14 @@ async def assemble(state: State, runtime: Runtime[Context]) -> State:
 async def meet(state: State, runtime: Runtime[Context]) -> State:
     """Run the next team's meeting: its lead asks, the others look into the question, the lead reports."""
     context, reports, (purpose, lead, *members) = runtime.context, state.get("reports", []), state["teams"][0]
-    values = {"purpose": purpose, "members": ", ".join(members) or "-"}
+    present = ", ".join(members) or "-"
     in_chats, chats = _is_published(context), published.copy_chats(state.get("chats", {}))
     before = {"Reports of other teams": numbered(reports)} if reports and not in_chats else {}
 
     async def speak(brief: str, expert: str, seen: Mapping[str, str]) -> str:
         """Ask a member of this team."""
         chat = chats.setdefault(f"{purpose}\n{expert}", []) if in_chats else None
-        return await say(context, brief, "question", seen, chat=chat, expert=expert, **values)
+        return await say(context, brief, "question", seen, chat=chat, expert=expert, purpose=purpose, members=present)
 
     request = await speak("mdagents/lead", lead, before)
     findings = [await speak("mdagents/look_into", other, {"Asked for": request}) for other in members]
