@@ -161,7 +161,7 @@ def test_unequal_chances_are_known_to_the_library():
 @pytest.mark.parametrize(
     ("people", "said"),
     [
-        ([1.0, 0.0] * 9 + [1.0], "19 answers are labelled whole, 20 needed"),
+        ([1.0, 0.0] * 9 + [1.0], "19 answers of this agent have labels; 20 are needed"),
         ([1.0] * 30, "scored all 30 labelled answers alike"),
     ],
 )
@@ -246,7 +246,7 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     assert both[0] == ("equivalent", "mismatch")
     found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
     assert found["corrections"][0]["drawn"]
-    assert "20 needed" in found["corrections"][0]["figures"][0]["why"]
+    assert "20 are needed" in found["corrections"][0]["figures"][0]["why"]
 
 
 def test_what_cannot_be_labelled(command, home, tmp_path):
@@ -282,7 +282,7 @@ def test_runs_share_their_questions_and_each_part_has_its_agreement(command, hom
         of_direct = {item_code("direct-1", row["item"]) for row in rows}
         writer.writerows({**row, "label": "equivalent" if row["code"] in of_direct else "mismatch"} for row in rows)
     done = command("judge", "agreement", "direct", "other", "--human", "labels.csv")
-    assert "of other-1: 3 answers are labelled whole, 20 needed." in done.stdout
+    assert "of other-1: 3 answers of this agent have labels; 20 are needed." in done.stdout
     found = json.loads(command("judge", "agreement", "direct", "other", "--human", "labels.csv", "--json").stdout)
     shares = {one["name"]: one["agreement"]["accuracy"]["value"] for one in found["categories"]}
     assert shares == {"direct-1": 1.0, "other-1": 0.0}

@@ -105,7 +105,7 @@ def test_a_cause_is_a_line_and_a_row_that_is_not_run_shows_what_the_paper_prints
         "Note: Figures are in percent.",
         "Not run, 2 cells: The benchmark 'a', 'b' has no copy here yet.",
         "Not run, 2 cells: No key.",
-        "What helps, and the notes in full: study show --full",
+        "Details and fixes: study show --full",
     ]
     assert any("`ragrounds data add`" in line for line in printed(made, full=True))
     doubtful = table(cell("a", value=50.0, failed=2, runs=("r",)))
