@@ -6,11 +6,11 @@ RUN python -m venv /venv \
  && /venv/bin/pip install --no-cache-dir --no-deps /src
 
 FROM python:3.13-slim
-RUN useradd --uid 1000 --create-home ragrounds && install -d -o ragrounds -g ragrounds /home/ragrounds/store
+RUN useradd --uid 1000 --home-dir /srv/ragrounds --create-home ragrounds && install -d -o ragrounds -g ragrounds /srv/ragrounds/store
 COPY --from=build /venv /venv
-ENV PATH=/venv/bin:$PATH RAGROUNDS_HOME=/home/ragrounds/store
+ENV PATH=/venv/bin:$PATH RAGROUNDS_HOME=/srv/ragrounds/store
 USER ragrounds
-WORKDIR /home/ragrounds
-VOLUME /home/ragrounds/store
+WORKDIR /srv/ragrounds
+VOLUME /srv/ragrounds/store
 ENTRYPOINT ["ragrounds"]
 CMD ["run"]
