@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ragrounds.base.errors import StopRun
@@ -136,13 +136,14 @@ def open_text_index(path: Path, store: str, with_prompts: bool = False) -> Itera
     Raises:
         StopRun: the file is damaged or cannot be written.
     """
-    try:
+    with suppress(OSError):  # the error is reported when the file is opened
         path.touch(mode=0o600)  # like the store's: SQLite would let others read it
+    try:
         with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as connection:
             connection.executescript(_TABLES)
             if connection.execute("SELECT name FROM stores").fetchall() != [(store,)]:
                 connection.executescript(_EMPTY)
                 connection.execute("INSERT INTO stores VALUES (?)", [store])
             yield TextIndex(connection, with_prompts)
-    except (sqlite3.Error, OSError) as error:
+    except sqlite3.Error as error:
         raise StopRun(f"Cannot use {path}: {error}. Delete this file: the next search makes it again.") from error

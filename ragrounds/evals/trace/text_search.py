@@ -66,12 +66,13 @@ class TextSearch:
         terms, key = _terms(test), (test.text, test.fields)
         with self._open() as index:
             size = index.size()
-            if key not in self._hits or self._hits[key][0] != size:
-                hits: dict[str, dict[int, list[str]]] = {}
+            known_size, hits = self._hits.get(key, (-1, {}))
+            if known_size != size:
+                hits = {}
                 for run, question_id, epoch in index.find(terms, test.fields):
                     hits.setdefault(run, {}).setdefault(epoch, []).append(question_id)
                 self._hits = {**dict(list(self._hits.items())[1 - _REMEMBERED :]), key: (size, hits)}
-        return self._hits[key][1].get(self._runs[number].id, {})
+        return hits.get(self._runs[number].id, {})
 
     def unread(self, number: int, tests: Iterable[TextTest], among: Collection[Place]) -> dict[Place, Version]:
         """Return the attempts of a run, among some, that were not indexed since they or their notes were written.
