@@ -35,7 +35,7 @@ def test_a_run_needs_no_corpus_and_is_dated(command: Cli, providers: Running) ->
     retriever = f'pubmed[url="http://127.0.0.1:{providers.port}/eutils",rate=500]'
     done = command("run", "--agent", "vanilla_rag", "--retriever", retriever, "--limit", "3", "--display", "none")
     assert done.returncode == 0, done.stderr
-    assert "searched pubmed@live, which changes by itself, on 20" in done.stdout
+    assert "searched pubmed@live, which changes by itself, on 20" in " ".join(done.stdout.split())
     assert "(UTC)" in done.stdout
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import ragrounds as rr
+from ragrounds.ui.tables.comparison_words import accuracy_title
 from tests.conftest import Cli
 from tests.servers.scripted_http import GOOD, Scripted, scripted
 
@@ -127,7 +128,7 @@ def test_the_report_and_the_library_say_it(figure: Figure, tmp_path: Path) -> No
     summary, tables = (
         page[page.index(f'<section id="{name}">') :].partition("</section>")[0] for name in ("abstract", "results")
     )
-    assert f"{figure.scorer}: direct has {figure.shown} % (95 %: " in summary
+    assert f"{accuracy_title(figure.scorer)}: direct has {figure.shown} % (95 %: " in summary
     assert f">{figure.shown}<" in tables
     if figure.pooled != figure.value:
         assert f"{100 * figure.pooled:.2f}" not in summary

@@ -145,7 +145,7 @@ def test_keys_of_the_environment_are_in_no_record_and_not_printed(
     redacted = b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
     assert [redacted in line for line in lines] == [True] * len(telling) * limit
-    assert "texts of the system held keys" in done.stdout
+    assert "texts of the system held keys" in " ".join(done.stdout.split())
     checked = forked_cli("doctor", "--store", LATER_API_KEY="plain-setting-4711", **planted)
     assert "Wrong: keys of this environment are in " in checked.stdout, "which has this key only now"
     for agent in telling:

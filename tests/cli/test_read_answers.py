@@ -69,7 +69,7 @@ def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, 
     agent = str(tmp_path / "right.py:build")
     done = command("run", "--agent", agent, "--limit", "8", "--scorer", "strict", "--display", "none")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("strict: ")
+    assert done.stdout.startswith("Accuracy (strict reading):")
     assert "strict and robust read" in " ".join(done.stdout.split())
     (line,) = (
         part for part in " ".join(done.stdout.split()).split("`") if part.startswith("ragrounds analyse readings")

@@ -119,6 +119,6 @@ def test_a_resumed_run_is_scored_by_what_it_was_asked_for_with(command: Cli, tmp
     [run] = {row["run"] for row in json.loads(made.stdout)["rows"]}
     resumed = command("runs", "resume", run, "--display", "none")
     assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.startswith("strict: direct has ")
+    assert resumed.stdout.startswith("Accuracy (strict reading): direct has ")
     (tmp_path / "mine.py").write_text("")
     assert code_in_options(("--scorer", "./mine.py:own", "--scorer", "strict")) == ["./mine.py:own"]

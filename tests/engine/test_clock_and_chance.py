@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from ragrounds.evals.engine.recording.library_clocks import LibraryClocks
 
 import ragrounds as rr
 from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Noted
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
+from ragrounds.evals.engine.recording.library_values import LibraryValues
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.wire_forms import FORMS, ModelCall
@@ -217,7 +217,7 @@ async def test_a_time_that_a_system_read_when_it_was_opened_is_its_own(store):
     call = ModelCall(FORMS[0], "http://127.0.0.1/v1/chat/completions", "m", body)
     entry = Entry(key="ab" * 32, kind="model", actor="m", request=Request(messages=()))
     journal = StoreJournal(store)
-    await LibraryClocks(attempt, b"").entry_for(entry, call, 0, journal)
+    await LibraryValues(attempt, b"", "").entry_for(entry, call, 0, journal)
     journal.close()
     assert attempt.keys == []
 

@@ -178,7 +178,7 @@ def test_the_command(command: Cli, home: Path) -> None:
     assert (empty.returncode, empty.stdout) == (0, "")
     with Store(home) as store:
         asyncio.run(filled(store, ScriptedModel(spec="test:[bold]m", cost=0.25)))
-    shown = command("ledger", "direct", "vanilla_rag[top_k=2]", "--by", "role,model")
+    shown = command("ledger", "direct", "vanilla_rag[top_k=2]", "--by", "role,model", "--full")
     assert shown.returncode == 0, shown.stderr
     assert "test:[bold]m" in shown.stdout
     assert "$2.50" in shown.stdout

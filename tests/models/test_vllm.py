@@ -88,13 +88,15 @@ def asked(text: str = "question") -> Request:
     return Request(messages=(Message("user", text),))
 
 
-async def test_the_first_call_starts_the_server_and_the_last_model_stops_it(vllm: Seen, home: Path) -> None:
+async def test_the_first_call_starts_the_server_and_the_last_model_stops_it(
+    vllm: Seen, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
+    monkeypatch.setattr("ragrounds.models.started.say", told.append)
     first = open_model(f"{NAME}[temperature=0,tensor_parallel=2,max_model_len=4096,extra='--seed 7']".replace("'", '"'))
     second = open_model(
         f"{NAME}[temperature=1,tensor_parallel=2,max_model_len=4096,extra='--seed 7']".replace("'", '"')
     )
-    first._tell = second._tell = told.append  # type: ignore[attr-defined]
     assert vllm.all() == []
     assert first.window == 4096
     replies = await asyncio.gather(*(model.complete(asked(), []) for model in (first, second, first)))

@@ -307,7 +307,7 @@ def test_two_files_are_compared_by_a_paired_test_and_nothing_is_kept(tmp_path):
     (pair,) = compared.comparison.tables[0].pairs
     assert pair.tests.p_mcnemar == pytest.approx(2 / 2**8)
     assert compared.decision == "holds"
-    assert any(line.endswith("20 rows; questions found 20 by id.") for line in compared.imported)
+    assert any(line.endswith("20 rows, 20 matched by id.") for line in compared.imported)
     assert len(compared.to_pandas("attempts")) == 40
     assert not (tmp_path / "home").exists()
     (tmp_path / "agent.toml").write_text('graph = "direct"\n', encoding="utf-8")

@@ -44,7 +44,7 @@ def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> N
 )
 def test_a_reply_in_json_is_read_by_its_names_and_stands_there_as_written(written: str) -> None:
     found = list(reply_blocks(written))
-    assert [block.text for block in found if block.seen(raw=False)] == ["why:", "It thins\nblood.", "answer: A"]
+    assert [block.text for block in found if block.seen(raw=False)] == ["Why", "It thins\nblood.", "answer: A"]
     assert [block.text for block in found if block.seen(raw=True)] == [written]
 
 

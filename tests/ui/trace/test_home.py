@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from ragrounds.api import trace
 from ragrounds.evals.store.store import Store
@@ -60,9 +61,10 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         await settle(pilot)
         shown = screen(app)
         lines = shown.splitlines()
+        about = str(home(pilot).query_one("#about", Static).render())
         assert (
             "good is significantly better than the other: 75.00 % for $1.00 per 100 questions, +50.00 points"
-            in " ".join(shown.split())
+            in " ".join(about.split())
         )
         good, other = (next(line for line in lines if f" {name} " in line and "│" in line) for name in ("good", "evil"))
         assert lines.index(good) < lines.index(other), "the best one comes first"

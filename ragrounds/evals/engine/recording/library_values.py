@@ -83,7 +83,7 @@ class LibraryValues:
             return "<time>" if present or own & moments else time[0]
 
         with_uuids = _TIME.sub(mask_time, text)
-        masked = _UUID.sub(lambda uuid: uuid[0] if uuid[0] in self._question else "<uuid>", with_uuids)
+        masked = _UUID.sub(self._mask_uuid, with_uuids)
         if (not seconds and masked == with_uuids) or not isinstance(body := read_json(masked), dict):
             return entry
         first = call_key(replace(call, body=body), epoch)
@@ -98,6 +98,11 @@ class LibraryValues:
             self._seconds.update(twin[0].seconds)
             self._entries[entry.key] = replace(entry, key=twin[0].key)
         return self._entries.setdefault(entry.key, entry)
+
+    def _mask_uuid(self, uuid: re.Match[str]) -> str:
+        """Leave a UUID out if neither the question nor the system's own files gave it."""
+        own = {text.replace("-", "") for text in self._randomness.texts()}
+        return uuid[0] if uuid[0] in self._question or uuid[0].replace("-", "").lower() in own else "<uuid>"
 
     def _is_present(self, second: int) -> bool:
         return self._began - _AROUND <= second <= now() + _AROUND
