@@ -75,10 +75,8 @@ def measure(url: str, model: str, file: Path, count: int) -> list[Measured]:
     for run, temperature, in_flight in itertools.product(range(RUNS), TEMPERATURES, IN_FLIGHT):
         if (temperature, in_flight, run) in made:
             continue
-        sample = answer_sample(
-            f"openai:{model}", in_flight, rr.Settings(), base_url=url, temperature=temperature, count=count,
-            max_tokens=TOKENS,
-        )  # fmt: skip
+        text = f"openai:{model}[temperature={temperature},max_tokens={TOKENS}]"
+        sample = answer_sample(text, in_flight, rr.Settings(), base_url=url, count=count)
         answers = Measured(
             temperature, in_flight, run, list(sample.texts.values()), [sample.scores[id] for id in sample.texts]
         )

@@ -71,18 +71,15 @@ def answer_sample(
     *,
     base_url: str | None = None,
     alias: str | None = None,
-    temperature: float = 0.0,
     count: int = _QUESTIONS,
-    max_tokens: int = _MAX_TOKENS,
 ) -> SampleAnswers:
     """Ask the first multiple-choice questions of the sample; no recorded call is used, and nothing is stored.
 
     Args:
-        model: text of the model; its own parameters take precedence over `temperature` and `max_tokens`.
+        model: text of the model; its own parameters take precedence over temperature 0 and 256 tokens an answer.
         in_flight: number of attempts in flight.
         settings: settings of the user, with the default server.
         base_url, alias: server of the model.
-        temperature, max_tokens: sampling temperature, and longest answer in tokens.
         count: number of questions.
 
     Raises:
@@ -93,7 +90,7 @@ def answer_sample(
         questions = [question.id for question in load("sample", separate.home).questions if question.options][:count]
         result = run(
             agents=[_AGENT], model=model, base_url=base_url or (), alias=alias, questions=questions, workers=1,
-            temperature=temperature, max_answer_tokens=max_tokens, concurrency=in_flight, repeat=0, confirmed=True,
+            temperature=0.0, max_answer_tokens=_MAX_TOKENS, concurrency=in_flight, repeat=0, confirmed=True,
             progress=False, settings=separate,
         )  # fmt: skip
         with open_store(separate) as store:
