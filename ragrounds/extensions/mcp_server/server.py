@@ -83,7 +83,7 @@ def _compare(runs: Sequence[str], group_by: str = "", full: bool = False, start:
     with open_selected_runs(runs) as (_, selected):
         ids = [run.id for run in selected]
     comparison = rr.compare(ids, group_by=[group_by] if group_by else ())
-    return _cut(comparison.full() if full else str(comparison), start)
+    return _cut(f"{_names(ids)}\n\n{comparison.full() if full else comparison}", start)
 
 
 def _trace(
@@ -103,9 +103,10 @@ def _trace(
         start: first character of the text, to continue a text that was cut.
     """
     query = AttemptQuery(runs=runs, where=where, sort=sort, limit=limit)
-    table = list_table(list_attempts(query))
+    attempts = list_attempts(query)
+    table = text_of(lambda console: print_table(list_table(attempts), console))
     notes = (hint(where), unknown_words(unknown_attempts(query))) if where else ()
-    return _cut("\n".join((text_of(lambda console: print_table(table, console)), *notes)), start)
+    return _cut("\n".join((_names([attempt.run.id for attempt in attempts]), "", table, *notes)), start)
 
 
 def _show(run: str, question: str, epoch: NonNegativeInt = 0, full: bool = False, start: NonNegativeInt = 0) -> str:
@@ -136,6 +137,11 @@ async def _run(agents: Sequence[str], benchmark: str = "sample", model: str = ""
     with redirect_stdout(sys.stderr):  # standard output has the protocol alone
         result = await rr.arun(benchmark, agents, model=model or None, limit=limit, progress=False)
     return _cut(str(result))
+
+
+def _names(run_ids: Sequence[str]) -> str:
+    """Return a line with the ids, since an agent's text may mean one of several runs."""
+    return f"Runs: {', '.join(dict.fromkeys(run_ids)) or 'none'}"
 
 
 def _cut(text: str, start: int = 0) -> str:

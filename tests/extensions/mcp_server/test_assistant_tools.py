@@ -59,8 +59,9 @@ async def test_tools_read_the_store_and_say_what_the_commands_say(
         assert {tool.name for tool in tools if tool.annotations and tool.annotations.readOnlyHint} == READING
         assert len(tools) == len(READING)
         assert run.id in await called(session, "runs", words=["sample"])
-        assert await called(session, "compare", runs=[run.id]) == str(rr.compare(run, home=stored))
-        assert "2 attempts" in await called(session, "trace", runs=[run.id])
+        compared = f"Runs: {run.id}\n\n{rr.compare(run, home=stored)}"
+        assert await called(session, "compare", runs=[run.agent]) == compared
+        assert (await called(session, "trace", runs=[run.agent])).startswith(f"Runs: {run.id}\n\n2 attempts")
         assert "Did you mean 'wrong'" in await called(session, "trace", runs=[run.id], where="wron")
         question = str(rr.load(run).to_pandas("attempts")["question_id"][0])
         assert question in await called(session, "show", run=run.id, question=question)
