@@ -37,11 +37,9 @@ from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
 from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
-from ragrounds.ui.trace.view import answer
+from ragrounds.ui.trace.view import ReadingPace, answer
 from ragrounds.ui.trace.widgets import Rows
 
-_PATIENCE = 5
-"""Pause between two readings, at least, in multiples of the time that the last one took."""
 _SCORE = (("score", 9), ("95 %", 9))
 """First columns at the right: heading, cells. Those of costs follow."""
 _COST = 8
@@ -120,7 +118,7 @@ class HomeScreen(Screen[int | None]):
         self.picked: list[str] = []
         """Ids of picked runs of one group, in the order of picking."""
         self.lines: list[tuple[RunGroup, Run | None]] = []
-        self._not_before = 0.0
+        self._pace = ReadingPace()
 
     def compose(self) -> ComposeResult:
         """Compose the runs, the conclusion on the one under the cursor, and the frontier."""
@@ -156,21 +154,20 @@ class HomeScreen(Screen[int | None]):
     # Reading
 
     def look(self) -> None:
-        """Read the changes since the last look, unless the last reading was too slow for that."""
-        if self.is_current and time.monotonic() >= self._not_before and self.store_watch.changed():
+        """Read the changes since the last look, if a reading is due."""
+        if self.is_current and self._pace.is_due() and self.store_watch.changed():
             self._read()
 
-    @work(thread=True, exclusive=True, group="home")
+    @work(thread=True)
     def _read(self) -> None:
-        began = time.monotonic()
-        runs, names = self.store.runs(), kept_names(self.store.engine)
-        answer(self, self._set_groups, runs, names)
-        self.overviews = {overview.run.id: overview for overview in run_overviews(self.store, runs, names)}
-        answer(self, self._listed)
-        for group in self.groups:
-            if not group.folded:
-                self._compare(group)
-        self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
+        with self._pace.reading():
+            runs, names = self.store.runs(), kept_names(self.store.engine)
+            answer(self, self._set_groups, runs, names)
+            self.overviews = {overview.run.id: overview for overview in run_overviews(self.store, runs, names)}
+            answer(self, self._listed)
+            for group in self.groups:
+                if not group.folded:
+                    self._compare(group)
 
     def _compare(self, group: RunGroup) -> None:
         try:

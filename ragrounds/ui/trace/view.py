@@ -8,7 +8,10 @@ one opens the other by its name.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar, Literal, TypeVar, TypeVarTuple
 
@@ -34,6 +37,8 @@ Ending = TypeVar("Ending")
 Given = TypeVarTuple("Given")
 _LOOK = 1.0
 """Seconds between two checks of the store."""
+_PATIENCE = 5
+"""Pause between two readings, at least, in multiples of the time that the last one took."""
 
 FILTER_KEY = Binding("f", "filter", "Filter", id="filter", priority=True)
 """Key of views that show the list as it is filtered and sorted."""
@@ -42,6 +47,30 @@ MARK_KEYS = (
     Binding("a", "note", "Write a note", id="note", show=False, priority=True),
 )
 """Keys of views with a row of the list under their cursor."""
+
+
+class ReadingPace:
+    """Pace of the readings that follow changes of the store: one at a time, with a pause after a slow one.
+
+    A thread cannot be cancelled. A second reading would run next to the first one and slow it down.
+    """
+
+    def __init__(self) -> None:
+        self._not_before = 0.0
+
+    def is_due(self) -> bool:
+        """Return True if no reading is at work and the pause after the last one is over."""
+        return time.monotonic() >= self._not_before
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Mark the time of a reading."""
+        began, self._not_before = time.monotonic(), math.inf
+        try:
+            yield
+        finally:
+            now = time.monotonic()
+            self._not_before = now + _PATIENCE * (now - began)
 
 
 class ViewScreen(Screen[int | None]):

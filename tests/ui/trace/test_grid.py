@@ -22,6 +22,7 @@ from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, heat, heat_styles
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
+from ragrounds.ui.trace.view import ReadingPace
 from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
@@ -108,7 +109,7 @@ async def test_a_live_run_fills_the_grid(store: Store, pages: Pages) -> None:
         assert grid(pilot).grid.cell(5, 0).outcome == "not_run"
         run = next(run for run in store.runs() if run.agent == "plain")
         store.add_attempts(run, [attempt(run, 5, [])], [score(5, True)])
-        grid(pilot)._not_before = 0.0
+        grid(pilot)._pace = ReadingPace()
         grid(pilot).look()
         await settle(pilot)
         assert grid(pilot).grid.cell(5, 0).value == 1

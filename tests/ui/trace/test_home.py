@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from ragrounds.api import trace
+from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.trace import home as home_module
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.bars import TopLine
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.home import HomeScreen, bar_cells
 from ragrounds.ui.trace.themes import DARK, LIGHT
+from ragrounds.ui.trace.view import ReadingPace
 from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from ragrounds.ui.trace.widgets import Rows
@@ -80,6 +86,28 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert is_beside is (size[0] >= 140)
         assert lines[-1].lstrip().startswith("⏎ Open")
         assert all(len(line) <= size[0] for line in lines)
+
+
+async def test_a_change_during_a_slow_reading_starts_no_second_one(
+    several: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow_compare(*args: Any, **options: Any) -> Comparison:
+        begun.set()
+        assert go_on.wait(10)
+        return compare(*args, **options)
+
+    monkeypatch.setattr(home_module, "compare", slow_compare)
+    app = TraceApp(several)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await asyncio.to_thread(begun.wait, 10)
+        make_run(several, "late", 6)
+        home(pilot).look()
+        assert len(app.workers) == 1
+        go_on.set()
+        await settle(pilot)
+        assert "$1.00" in screen(app)
 
 
 async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
@@ -151,7 +179,7 @@ async def test_what_is_written_meanwhile_appears(several: Store) -> None:
         await settle(pilot)
         make_run(several, "later", 3)
         shown = home(pilot)
-        shown._not_before = 0.0
+        shown._pace = ReadingPace()
         shown.look()
         await settle(pilot)
         assert "quiz · 3 questions" in screen(app)

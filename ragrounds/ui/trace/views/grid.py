@@ -5,7 +5,6 @@ Questions are read when they become visible. During a run, new results fill the 
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections import Counter
 from typing import ClassVar
@@ -24,11 +23,9 @@ from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, figure
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
-from ragrounds.ui.trace.view import FILTER_KEY, View, ViewScreen, answer
+from ragrounds.ui.trace.view import FILTER_KEY, ReadingPace, View, ViewScreen, answer
 from ragrounds.ui.trace.widgets import Pager, Rows
 
-_PATIENCE = 5
-"""Pause between two readings of the grid, at least, in multiples of the time that the last one took."""
 _FIGURE = 7
 """Cells of the figure by which the grid is sorted."""
 _SORTED: dict[GridSort, tuple[str, str]] = {
@@ -78,7 +75,7 @@ class GridScreen(ViewScreen):
         """Rows of the grid in display order."""
         self.texts = AttemptList(attempt_list.pages)
         """One attempt at the question of each line, read when it becomes visible."""
-        self._not_before = 0.0
+        self._pace = ReadingPace()
         self.pane = GridPane(self._question, self._cells)
 
     def compose(self) -> ComposeResult:
@@ -97,16 +94,15 @@ class GridScreen(ViewScreen):
 
     # Reading
 
-    @work(thread=True, exclusive=True, group="grid")
+    @work(thread=True)
     def _load(self) -> None:
-        began = time.monotonic()
-        self.grid.load()
-        answer(self, self.show_lines)
-        self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
+        with self._pace.reading():
+            self.grid.load()
+            answer(self, self.show_lines)
 
     def look(self) -> None:
-        """Read the grid again if something was written, unless the last reading was too recent."""
-        if time.monotonic() >= self._not_before:
+        """Read the grid again if something was written and a reading is due."""
+        if self._pace.is_due():
             super().look()
 
     def show_new_records(self) -> None:
