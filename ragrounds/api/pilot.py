@@ -18,8 +18,8 @@ from ragrounds.evals.engine.progress import Projection, costs_money, pilot_quest
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.projection import dollars_span, duration_span
 
-_LEAST_SECONDS = 60.0
-"""Seconds from which a projection is reported if nothing is asked."""
+_LEAST_SECONDS, _LEAST_DOLLARS = 60.0, 0.1
+"""Seconds and dollars from which a projection is reported if nothing is asked."""
 _WAVES, _MUCH = 3, 8
 """Attempts per slot in flight that are waited for before time is projected, if at least so many are to be made."""
 
@@ -29,7 +29,7 @@ class Pilot:
 
     If the rest might cost more than the settings allow without confirmation, these questions are asked before all
     others, and the user must confirm the rest. Otherwise nothing waits: the projection is shown when these questions
-    are finished, unless the rest takes less than a minute. If much is left, it is shown after the maximum number of
+    are finished, unless the rest takes less than a minute and a few cents. If much is left, it is shown after the maximum number of
     attempts were in flight, since an attempt's duration depends on it. A run whose models are known to cost nothing has
     no projection.
     """
@@ -80,7 +80,7 @@ class Pilot:
         self._reported = True
         wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
         projected = self._projection(processor / wall if self._steady and self._alone else None)
-        if projected is not None and projected.seconds.value >= _LEAST_SECONDS:
+        if projected is not None and _is_worth_reporting(projected):
             self._listener.projected(projected)
 
     def tell(self) -> None:
@@ -104,10 +104,9 @@ class Pilot:
         if self._minutes is not None and (seconds.high or seconds.value) > 60 * self._minutes:
             above.append((f"{duration_span(seconds)}", f"project_above_minutes = {self._minutes:g}", "--max-time"))
         amounts = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
-        if not above:
-            return
-        self._listener.projected(projected)
-        if not self._listener.confirm(amounts):
+        if above or (not self._steady and _is_worth_reporting(projected)):
+            self._listener.projected(projected)
+        if above and not self._listener.confirm(amounts):
             raise UserError(
                 f"The rest of this run is projected to take {amounts}. Give --yes to continue, or limit it with "
                 f"{' or '.join(option for _, _, option in above)}; finished work is saved."
@@ -116,3 +115,8 @@ class Pilot:
     def _projection(self, processor: float | None = None) -> Projection | None:
         projected = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
         return None if projected is None else replace(projected, repeated=self._repeated)
+
+
+def _is_worth_reporting(projected: Projection) -> bool:
+    cost = 0.0 if projected.cost is None else projected.cost.value
+    return projected.seconds.value >= _LEAST_SECONDS or cost >= _LEAST_DOLLARS

@@ -53,11 +53,23 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripte
 
 
 @pytest.mark.usefixtures("prices")
-def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Scripted) -> None:
+def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Scripted, home: Path) -> None:
+    (home / "prices.toml").write_text('["openai:paid"]\ninput = 1\noutput = 10\n', encoding="utf-8")
     done = command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k")
     assert done.returncode == 0, done.stderr
-    assert "Estimate" not in done.stderr, "the rest takes less than a minute"
+    assert "Estimate" not in done.stderr, "the rest takes less than a minute and $0.05"
     assert server.calls == COUNT
+
+
+@pytest.mark.parametrize("options", [[], ["--yes"], ["--concurrency", "1"]])
+@pytest.mark.usefixtures("prices")
+def test_a_short_rest_that_costs_more_than_some_cents_is_said(
+    command: Cli, server: Scripted, home: Path, options: list[str]
+) -> None:
+    (home / "prices.toml").write_text('["openai:paid"]\ninput = 100\noutput = 1000\n', encoding="utf-8")
+    done = command(*RUN, *options, "--base-url", server.url, OPENAI_API_KEY="k", RAGROUNDS_PROJECT_ABOVE_DOLLARS="100")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Estimate for the remaining attempts") == 1
 
 
 @pytest.mark.usefixtures("prices")
