@@ -29,9 +29,9 @@ class Pilot:
 
     If the rest might cost more than the settings allow without confirmation, these questions are asked before all
     others, and the user must confirm the rest. Otherwise nothing waits: the projection is shown when these questions
-    are finished, unless the rest takes less than a minute and a few cents. If much is left, it is shown after the maximum number of
-    attempts were in flight, since an attempt's duration depends on it. A run whose models are known to cost nothing has
-    no projection.
+    are finished, unless the rest takes less than a minute and a few cents. If much is left, it is shown after the
+    maximum number of attempts were in flight, since an attempt's duration depends on it. A run whose models are known
+    to cost nothing has no projection.
     """
 
     def __init__(

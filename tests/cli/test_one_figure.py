@@ -281,9 +281,9 @@ def test_screens_count_the_same_runs_and_attempts(command: Cli) -> None:
     agents = ("--agent", "direct", "--agent", "vanilla_rag[top_k=2]")
     assert command("run", *agents, "--limit", "4", "--display", "none").returncode == 0
     (rag,) = [run for run in run_ids(command) if run.startswith("vanilla_rag")]
-    for limit, total in (("1", 3), ("2", 6)):
-        change = ("counterfactual", rag, "--change", "drop[passage=1]", "--limit", limit, "--display", "json")
-        done = command(*change)
+    for sample, total in ((("--limit", "1"), 3), (("--limit", "2"), 6), (("--limit", "1", "--seed", "2"), 3)):
+        change = ("counterfactual", rag, "--change", "drop[passage=1]", *sample)
+        done = command(*change, "--display", "json")
         assert done.returncode == 0, done.stderr
         counts = json.loads([line for line in done.stderr.splitlines() if line.startswith("{")][-1])["runs"].values()
         assert [count["total"] for count in counts] == [count["done"] for count in counts]

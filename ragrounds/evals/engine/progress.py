@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import AttemptKey, Store
 from ragrounds.evals.trace.traces import calls, retried_faults
 
 _ENOUGH = 8
@@ -113,19 +113,17 @@ class ReplayProgress:
         self.recent: deque[FinishedAttempt] = deque(maxlen=5)
         """Last attempts that ended."""
         self._ends: deque[float] = deque(maxlen=_RECENT)
-        done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
-        for planned in planned_runs:
-            run, before = planned.run, done[planned.run.id]
-            total = run.count * run.epochs
-            if questions is not None:  # a counterfactual asks a part, and has other parts from before
-                total = len(
-                    before.keys() | {(question.id, epoch) for question in questions for epoch in range(run.epochs)}
-                )
-            self.runs[run.id] = RunProgress(run.agent, total, epochs=run.epochs, before=len(before))
+        # A counterfactual asks a part of the questions, and may have other parts from before.
+        asked = None if questions is None else {question.id for question in questions}
+        done = dict[str, Set[AttemptKey]]()
+        for run in (planned.run for planned in planned_runs):
+            done[run.id] = {key for key in store.settled(run) if asked is None or key[0] in asked}
+            total = (run.count if asked is None else len(asked)) * run.epochs
+            self.runs[run.id] = RunProgress(run.agent, total, epochs=run.epochs, before=len(done[run.id]))
         for planned in planned_runs if self.left else ():  # if no attempt is left, no figures are shown
             self._count_stored(store, planned.run, done[planned.run.id], scorer)
 
-    def _count_stored(self, store: Store, run: Run, done: Container[tuple[str, int]], scorer: str) -> None:
+    def _count_stored(self, store: Store, run: Run, done: Container[AttemptKey], scorer: str) -> None:
         """Count the attempts that a run already has."""
         counts = self.runs[run.id]
         counts.score = LiveScore(*store.questions(run), scorer)

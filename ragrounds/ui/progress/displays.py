@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer, facts_json
-from ragrounds.ui.progress.lines import progress_line
+from ragrounds.ui.progress.lines import counts_line, progress_line
 from ragrounds.ui.progress.screen import Screen, can_redraw
 
 Display = Literal["full", "plain", "json", "none"]
@@ -100,7 +100,8 @@ class LineProgress:
 class FullProgress:
     """Screen that redraws until the run ends.
 
-    Afterwards the terminal is restored, with one line if attempts are open or have failed.
+    Afterwards the terminal is restored, with one line of counts if attempts are open or have failed. Tables and the
+    reasons of failures follow it.
     """
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, earlier_lines: Sequence[str] = ()) -> None:
@@ -122,4 +123,4 @@ class FullProgress:
         self._screen.__exit__(*error)
         facts = self._facts.gather(last=True)
         if facts.done < facts.total or facts.outcomes["failed"]:
-            print(progress_line(facts), file=self._stream, flush=True)
+            print(counts_line(facts), file=self._stream, flush=True)

@@ -26,14 +26,18 @@ def time_left(facts: ProgressFacts) -> str:
     return f"{duration(facts.seconds_left)} left" if facts.seconds_left is not None else "time left not known yet"
 
 
-def progress_line(facts: ProgressFacts) -> str:
-    """Return the counts of all runs in one line."""
+def counts_line(facts: ProgressFacts) -> str:
+    """Return the counts of all runs in one short line."""
     outcomes, spent = facts.outcomes, facts.spent
     empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
-    first = (
+    return (
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
-        f"{at_least(spent, spent.cost_paid)} paid, {time_left(facts)}"
+        f"{at_least(spent, spent.cost_paid)} paid"
     )
+
+
+def progress_line(facts: ProgressFacts) -> str:
+    """Return the counts of all runs, the time left, scores, calls in flight, failures and the budget in one line."""
     flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
     flying = flying if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
@@ -41,7 +45,7 @@ def progress_line(facts: ProgressFacts) -> str:
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
-    return "; ".join((first, *(part for part in rest if part)))
+    return "; ".join((f"{counts_line(facts)}, {time_left(facts)}", *(part for part in rest if part)))
 
 
 def at_least(spent: Spent, cost: float | None) -> str:

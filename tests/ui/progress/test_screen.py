@@ -18,6 +18,10 @@ import pytest
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ragrounds.base.records import Attempt
+from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
+from ragrounds.evals.store.store import Store
+from ragrounds.ui.progress.displays import FullProgress
 from ragrounds.ui.progress.screen import OtherOutput, Screen, can_redraw
 
 
@@ -123,3 +127,16 @@ def test_a_cursor_that_cannot_be_moved_means_no_screen(
     monkeypatch.setenv("TERM", "xterm-256color")
     with (tmp_path / "log").open("w") as file:
         assert not can_redraw(file)
+
+
+def test_a_run_with_failures_leaves_one_short_line(terminal: Pty, tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        progress = ReplayProgress(store, [])
+    counts = progress.runs["run"] = RunProgress("direct", 2)
+    with FullProgress(progress, terminal.stream):
+        counts.done = 2
+        counts.count(Attempt(run="run", question_id="q/1", epoch=0, status="failed", text=""), ())
+        progress.failed.add("no_choices", "the provider's response has no choices")
+    terminal.stream.flush()
+    got = terminal.see(" failed, ")
+    assert got.rpartition("\x1b[?1049l")[2].split("\r\n")[0].endswith("unknown paid")
