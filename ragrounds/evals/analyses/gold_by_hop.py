@@ -141,4 +141,6 @@ def hop_profile(
         for run in pages.runs
         if may_have_searched(pages, run)
     ]
-    return gold_by_hop_picture(records) if any(len(record.shares) > 1 for record in records) else None
+    if all(len(record.shares) < 2 for record in records):
+        return None
+    return replace(gold_by_hop_picture(records), series_names=tuple(names.values()))

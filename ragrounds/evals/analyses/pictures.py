@@ -75,6 +75,10 @@ class Picture(Struct, frozen=True, kw_only=True):
     full: str = ""
     """Meaning of full marks; empty if all are full."""
     hollow: str = ""
+    series_names: tuple[str, ...] = ()
+    """Names in the order of their colours, so that a run has the same colour in every picture of a page. Other names
+    follow, in the marks' order.
+    """
     steps: bool = False
     """True if a stepped line connects the full points."""
     note: str = ""

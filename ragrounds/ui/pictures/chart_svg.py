@@ -45,11 +45,12 @@ _STYLE = (
     ".step{stroke:var(--edge);stroke-width:1.5;stroke-dasharray:6 4;fill:none}.joined{stroke-width:2;fill:none}"
     ".over{paint-order:stroke;stroke:var(--back);stroke-width:3px;stroke-linejoin:round}"
     ".pale{stroke:var(--edge);fill:var(--back);stroke-width:1.5;stroke-opacity:.7}.number{font-size:9px;font-weight:700;fill:var(--back)}.halo{stroke:var(--back);stroke-width:3;fill:none}"
-    ".hollow{fill:var(--back);stroke-width:1.5}"
+    ".f0{fill:var(--dim)}.l0{stroke:var(--dim)}"
     + "".join(
         f".f{number}{{fill:var(--series-{number})}}.l{number}{{stroke:var(--series-{number})}}"
         for number in range(1, SERIES + 1)
     )
+    + ".hollow{fill:var(--back);stroke-width:1.5}"
 )
 
 
@@ -175,7 +176,7 @@ class _Drawing:
         picture, groups = self.picture, {mark.group for mark in self.picture.marks if mark.group and mark.x is not None}
         entries = []
         for full, words in meanings(picture):
-            kind = "f1" if full else "pale" if picture.points else "hollow l1"
+            kind = "f0" if full else "pale" if picture.points else "hollow l0"
             entries.append((_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(kind, 8, 0), words))
         for name, index in series(picture).items():
             if name in groups:
@@ -203,7 +204,7 @@ class _Drawing:
         names = min(max(text_width(safe(mark.name)) for mark in picture.marks), width * 0.34)
         room = min(max(map(text_width, figures)), width * 0.5)
         self.left, self.right = names + 16, width - room - 14
-        colours = {group: index for index, group in enumerate(dict.fromkeys(mark.group for mark in picture.marks))}
+        colours = series(picture)
         top, group, shapes = self.bottom + 8, "", []
         self.bottom = top
         for mark, figure in zip(picture.marks, figures, strict=True):
@@ -218,7 +219,9 @@ class _Drawing:
             shapes.append(label if name == safe(mark.name) else _with_tooltip(mark.name, label))
             shapes.append(_text(width - room, y + 4, shorten_middle(figure, room, text_width)))
             if mark.value is not None:
-                shape = self._bar(mark, colours[group], y) if picture.bars else self._interval(mark, y)
+                listed = [colours[name] for name in (mark.name, group) if name in picture.series_names]
+                number = (listed[0] if listed else colours.get(group, 0)) % SERIES + 1
+                shape = self._bar(mark, number, y) if picture.bars else self._interval(mark, number, y)
                 shapes.append(_with_tooltip(f"{mark.name}: {figure}", shape))
             self.bottom += _ROW
         if picture.reference is not None:
@@ -230,16 +233,15 @@ class _Drawing:
         self.parts += shapes
         return []
 
-    def _bar(self, mark: Mark, colour: int, y: float) -> str:
-        end = self._x_of(self.values, mark.value or 0.0)
-        left, number = self.left, colour % SERIES + 1
+    def _bar(self, mark: Mark, number: int, y: float) -> str:
+        end, left = self._x_of(self.values, mark.value or 0.0), self.left
         shape = f'<rect class="f{number}" x="{left:g}" y="{y - 7:g}" width="{round(end - left, 1):g}" height="14"/>'
         if mark.low is None or mark.high is None:
             return shape
         low, high = self._x_of(self.values, mark.low), self._x_of(self.values, mark.high)
         return shape + _line("halo", low, y, high, y) + _capped_line((low, y), (high, y))
 
-    def _interval(self, mark: Mark, y: float) -> str:
+    def _interval(self, mark: Mark, number: int, y: float) -> str:
         x, shape = self._x_of(self.values, mark.value or 0.0), ""
         if mark.best is not None and self._has_open_share(mark):
             # Below the interval, since the open share may lie completely inside it.
@@ -251,7 +253,7 @@ class _Drawing:
             high = None if mark.high is None else self._x_of(self.values, mark.high)
             shape += _line("span", self.left if low is None else low, y, self.right if high is None else high, y)
             shape += "".join(_line("span", end, y - 4, end, y + 4) for end in (low, high) if end is not None)
-        return shape + _mark("f1" if mark.full else "hollow l1", x, y)
+        return shape + _mark(f"f{number}" if mark.full else f"hollow l{number}", x, y)
 
     def _add_points(self) -> list[str]:
         """Add points in a frame and return a sentence that names the points without room for a name."""
@@ -301,7 +303,7 @@ class _Drawing:
             hint = f"{mark.group or mark.name}: {label}; {picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
             size = 5.0 if mark.group or box else 8.0 if point.number else 2.5
             self.parts += [_capped_line(*ends, f"span l{number}" if number else "span pale") for ends in point.bars]
-            kind = f"f{number}" if number else "pale"
+            kind = "pale" if not number else f"f{number}" if mark.full or mark.group else f"hollow l{number}"
             shape = (
                 f'<path class="{kind}" d="M{x - size:g} {y - size:g}L{x + size:g} {y:g}L{x - size:g} {y + size:g}z"/>'
             )
@@ -312,12 +314,12 @@ class _Drawing:
                 text_x, anchor = (
                     (box[0], "") if right else (box[2], "end") if on_left else (sum(box[::2]) / 2, "middle")
                 )
-                text = _text(
-                    text_x, box[3] - 3.5, point.name, f"strong over f{number}" if number else "quiet over", anchor
-                )
+                text = _text(text_x, box[3] - 3.5, point.name, f"over f{number}" + " strong" * mark.full, anchor)
                 names.append(text if point.name == safe(mark.name) else _with_tooltip(mark.name, text))
             elif point.name:
-                names.append(_text(x, y + 3.5, point.number, "number" if number else "number quiet", "middle"))
+                names.append(
+                    _text(x, y + 3.5, point.number, f"number f{number}" if not mark.full else "number", "middle")
+                )
                 key.append(f"{point.number} {safe(mark.name)} {value_text(picture, mark.value)}".lstrip())
         self.parts += names
         return ["; ".join(key)] if key else []

@@ -161,9 +161,7 @@ def _render_points(picture: Picture, width: int, height: int, styles: Sequence[s
         return (1 - up.position_of(value)) * (rows - 1) + 0.5
 
     def style_of(point: NamedPoint) -> str:
-        if point.colour is not None:
-            return styles[point.colour % len(styles)]
-        return "" if point.name else "dim"
+        return "dim" if point.colour is None else styles[point.colour % len(styles)]
 
     points = named_points(
         picture,

@@ -47,9 +47,8 @@ def score_picture(comparison: Comparison, scorer: str = "") -> Picture:
         UserError: these runs have no scores by it.
     """
     table, names = shown_table(comparison, scorer), agent_names(comparison)
-    return _figures_picture(
-        titled_by(table.scorer), table, [_figure_mark(names[line.run], line.overall) for line in table.lines]
-    )
+    rows = [_figure_mark(names[line.run], line.overall) for line in table.lines]
+    return _figures_picture(titled_by(table.scorer), table, rows, names)
 
 
 def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
@@ -67,7 +66,7 @@ def dataset_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
         for line in table.lines
         if name in line.datasets
     ]
-    return _figures_picture(f"{titled_by(table.scorer)}, by dataset", table, rows)
+    return _figures_picture(f"{titled_by(table.scorer)}, by dataset", table, rows, names)
 
 
 def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | None:
@@ -106,6 +105,7 @@ def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | No
         unit=table.unit,
         full=full,
         hollow=hollow,
+        series_names=tuple(names.values()),
     )
 
 
@@ -118,6 +118,7 @@ def pair_picture(
     full: str,
     hollow: str,
     spread: str = "95 % intervals",
+    series_names: tuple[str, ...] = (),
 ) -> Picture:
     """Return the differences of pairs; of many pairs, the significant ones, then the largest.
 
@@ -134,6 +135,7 @@ def pair_picture(
         marks=tuple(sorted(shown_rows, key=lambda row: order[row.group])),
         signed=True,
         reference=0.0,
+        series_names=series_names,
         full=full,
         hollow=hollow,
         spread=spread,
@@ -197,13 +199,14 @@ def _figure_mark(name: str, figure: Figure, group: str = "") -> Mark:
     )
 
 
-def _figures_picture(title: str, table: ScorerTable, rows: Sequence[Mark]) -> Picture:
+def _figures_picture(title: str, table: ScorerTable, rows: Sequence[Mark], names: Mapping[str, str]) -> Picture:
     unit = "percent right" if figure_word(table.scorer) == "accuracy" else table.unit
     return Picture(
         title=title,
         marks=tuple(rows[:_MAX_ROWS]),
         words=unit + (", lower is better" if table.direction == "lower" else ""),
         unit=table.unit,
+        series_names=tuple(names.values()),
         note=_left_out_note(rows, "rows, in the order of the tables"),
     )
 

@@ -132,8 +132,7 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
     marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED_FROM
     unit = _unit(frontier.measure)
     times = 100.0 if unit == "dollars" else 1.0
-    runs = list(agents)  # in this order, so that a run's colour does not depend on its cost
-    for point in sorted(frontier.points, key=lambda point: runs.index(point.run)):
+    for point in frontier.points:
         score, cost = point.score, point.cost
         if score.value is None or cost.value is None:
             continue
@@ -158,6 +157,7 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         words=upwards(scorer),
         x=words,
         x_unit=unit,
+        series_names=tuple(agents.values()),
         steps=True,
         full="on the frontier: none scores as high for less",
         hollow="not on it",

@@ -30,7 +30,7 @@ class NamedPoint(NamedTuple):
     bars: Sequence[tuple[Spot, Spot]]
     """Intervals of the mark: upright, level."""
     colour: int | None
-    """Index of the series' colour, from 0; ``None`` if pale."""
+    """Index of the series' colour, from 0; ``None`` for a dot without a name."""
     name: str
     box: Box | None
     """Box of the name."""
@@ -80,7 +80,7 @@ def named_points(
     for (mark, *_), spot, spans, name, box in sorted(
         zip(valued, points, bars, names, boxes, strict=True), key=lambda parts: parts[0][0].full
     ):
-        colour = colours[mark.group or mark.name] if mark.full or mark.group else None
+        colour = colours[mark.group or mark.name] if mark.is_labelled or mark.group else None
         number = NUMBERS[colour % len(NUMBERS)] if colour is not None and mark.group else ""
         placed.append(
             NamedPoint(mark, spot, spans, colour, name, box, next(numbers, "") if name and not box else number)
@@ -89,8 +89,9 @@ def named_points(
 
 
 def series(picture: Picture) -> dict[str, int]:
-    """Return the indexes of the groups of points, and of the points without a group, from 0, in the marks' order."""
-    return {name: index for index, name in enumerate(dict.fromkeys(mark.group or mark.name for mark in picture.marks))}
+    """Return the indexes of the colours of groups, and of marks without a group, from 0."""
+    names = (*picture.series_names, *(mark.group or mark.name for mark in picture.marks))
+    return {name: index for index, name in enumerate(dict.fromkeys(names))}
 
 
 def steps(points: Sequence[Spot], end: float) -> list[Spot]:

@@ -53,7 +53,8 @@ def rename_runs(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisRes
         return names.get(text, text)
 
     table = replace(result.table, rows=renamed(result.table.rows, name_of))
-    return replace(result, table=table, picture=renamed(result.picture, name_of))
+    picture = result.picture and replace(renamed(result.picture, name_of), series_names=tuple(names.values()))
+    return replace(result, table=table, picture=picture)
 
 
 _MIN_LINES, _LINES = 8, 20
