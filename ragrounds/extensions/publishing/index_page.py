@@ -111,12 +111,14 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
         last = "" if run_place is None or run_place.last == run_place.first else f"–{run_place.last}"
         return UNKNOWN if run_place is None else f"{run_place.first}{last}"
 
+    scores = [*_score_columns(ranking.comparison)]
     columns = (
         words("agent", lambda row: names[row.run]),
         words("place", place_text) if ranking.places else None,
-        *_score_columns(ranking.comparison),
+        *scores[:2],
+        *_TOTALS,  # next to the headline's score, so that a narrow page shows both without scrolling
+        *scores[2:],
         words("model", lambda row: ", ".join(models[row.run]) or UNKNOWN),
-        *_TOTALS,
         words("date", lambda row: dates[row.run]),
         words("attempts", lambda row: "incomplete" if row.run in incomplete else "all") if incomplete else None,
     )
