@@ -21,6 +21,8 @@ MARKDOWN = 50_000
 """Characters of one page that are laid out as Markdown."""
 _END = 2
 """Last lines of a folded text that stay visible: a question's demand, a reasoning's conclusion."""
+_NOT_FIRST, _MAX_MOVED = frozenset("。，、；：？！）】」』》〉”’…"), 2
+"""Punctuation that begins no line of Chinese or Japanese, and the number of letters by which a cut is moved for it."""
 _PER_CELL = 4
 """Maximal characters per cell: longer piles of combining marks are cut."""
 
@@ -214,6 +216,8 @@ def _wrap_wide(text: str, begin: int, end: int, width: int) -> Iterator[tuple[in
         used += get_character_cell_size(letter)
         if used > width or index - begin >= width * _PER_CELL:
             cut = space if space > begin else index
+            while cut != space and text[cut] in _NOT_FIRST and cut > max(begin + 1, index - _MAX_MOVED):
+                cut -= 1
             yield begin, cut
             begin = cut + 1 if cut == space else cut
             index, used, space = begin, 0, -1

@@ -31,6 +31,14 @@ def test_a_line_of_two_hundred_thousand_letters_is_cut(letter: str) -> None:
     assert sum(end - begin for begin, end in spans) == len(text)
 
 
+@pytest.mark.parametrize("text", ["頭痛持續三日。伴有發熱，", "患者頭痛持（三日）。「伴有發熱」，"])
+@pytest.mark.parametrize("width", range(6, 16))
+def test_no_line_begins_with_a_full_stop_of_chinese(text: str, width: int) -> None:
+    lines = [text[begin:end] for begin, end in wrap(text, width)]
+    assert "".join(lines) == text
+    assert not [line for line in lines if line[0] in "。，）」"]
+
+
 def test_a_search_finds_what_a_line_end_divides() -> None:
     page = TextLayout([TextBlock("one two three four five six")], 10)
     assert [line.text for line in page.lines] == ["one two", "three four", "five six"]
