@@ -140,6 +140,18 @@ def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, s
     return {run: f"{bounds[run]}{tokens(count)} tokens a question" for run, count in counted.items()}
 
 
+def figure_columns(table: ScorerTable, heading: str) -> tuple[Column, Column]:
+    """Return the columns of a scorer's figures and of their intervals."""
+    figures = {line.run: line.overall for line in table.lines}
+
+    def interval(row: RunTotals) -> str:
+        """Return the ends of the interval; empty if there is no figure."""
+        figure = figures[row.run]
+        return "" if figure.value is None else ends(figure.low, figure.high, table.unit, 0)
+
+    return Column(heading, lambda row: in_scale(figures[row.run].value, table.unit)), Column("95 %", interval)
+
+
 def summary_table(
     comparison: Comparison,
     tables: Sequence[ScorerTable],
@@ -163,24 +175,9 @@ def summary_table(
     first, rows = next(iter(tables), None), best_first(comparison, tables)
     short = dict(names) if whole_names else short_names(names, _NAME_WIDTH)
     units = {table.unit for table in tables}
-    figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in tables}
     reference = _reference_run(first) if first and first.pairs else ""
     costs = run_costs(comparison, tables)
     is_priced = any(cost.dollars or (cost.dollars is None and cost.tokens) for cost in costs.values())
-
-    def score(table: ScorerTable) -> Column:
-        """Return the column of a headline's figures."""
-        return Column(_heading(table, units), lambda row: in_scale(figures[table.scorer][row.run].value, table.unit))
-
-    def interval(table: ScorerTable) -> Column:
-        """Return the column of a headline's intervals."""
-
-        def cell(row: RunTotals) -> str:
-            """Return the ends of the interval; empty if there is no figure."""
-            figure = figures[table.scorer][row.run]
-            return "" if figure.value is None else ends(figure.low, figure.high, table.unit, 0)
-
-        return Column("95 %", cell)
 
     def differing(columns: Iterable[Column]) -> list[Column]:
         """Return the columns whose values differ, and prices unless all are 0; all for a single run.
@@ -197,13 +194,13 @@ def summary_table(
 
     columns = [
         words("agent", lambda row: short[row.run], unfolded=True),
-        *([score(first), interval(first)] if first else []),
-        *map(score, tables[1:]),
+        *(figure_columns(first, _heading(first, units)) if first else ()),
+        *(figure_columns(table, _heading(table, units))[0] for table in tables[1:]),
         *(_difference_columns(first, reference) if first and reference else ()),
     ]
     if first and len(rows) > 1:
-        scorer = first.scorer
-        columns += differing([Column("n", lambda row: figures[scorer][row.run].n)])
+        counted = {line.run: line.overall.n for line in first.lines}
+        columns += differing([Column("n", lambda row: counted[row.run])])
     columns += differing(cost_columns(costs))
     rare_verbs = dict.fromkeys(step.verb for row in rows for step in row.steps if step.is_rare)
     columns += [Column(verb, partial(_rare_step, verb=verb)) for verb in rare_verbs]

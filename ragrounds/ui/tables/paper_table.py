@@ -10,8 +10,8 @@ from ragrounds.ui.agent_names import name_of_run
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.frontier import UNITS, amount, titled_by
 from ragrounds.ui.tables.comparison_words import span_of_days
-from ragrounds.ui.tables.one_screen import best_first, doubt_sentences, summary_table, table_remarks
-from ragrounds.ui.text import ends, in_scale, joined_words, safe
+from ragrounds.ui.tables.one_screen import best_first, doubt_sentences, figure_columns, summary_table, table_remarks
+from ragrounds.ui.text import in_scale, joined_words, safe
 
 
 def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> TextTable:
@@ -100,11 +100,6 @@ def _right_answer_columns(table: ScorerTable) -> Iterator[Column]:
 
 def _models_as_columns(table: ScorerTable, runs_by_agent: Mapping[str, Mapping[str, RunTotals]]) -> TextTable:
     """Return a line for each agent: the figure, its interval and the cost of a right answer with each model."""
-    figures = {line.run: line.overall for line in table.lines}
-
-    def interval(row: RunTotals) -> str:
-        figure = figures[row.run]
-        return "" if figure.value is None else ends(figure.low, figure.high, table.unit, 0)
 
     def with_model(column: Column, model: str) -> Column:
         def cell(agent: str) -> str:
@@ -115,7 +110,6 @@ def _models_as_columns(table: ScorerTable, runs_by_agent: Mapping[str, Mapping[s
 
     columns = [words("agent", lambda agent: agent)]
     for model in dict.fromkeys(chain.from_iterable(runs_by_agent.values())):
-        score = Column(model, lambda row: in_scale(figures[row.run].value, table.unit))
-        of_model = (score, Column("95 %", interval), *_right_answer_columns(table))
+        of_model = (*figure_columns(table, model), *_right_answer_columns(table))
         columns += [with_model(column, model) for column in of_model]
     return table_of("summary", runs_by_agent, columns)
