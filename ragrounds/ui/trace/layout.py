@@ -23,6 +23,7 @@ _END = 2
 """Last lines of a folded text that stay visible: a question's demand, a reasoning's conclusion."""
 _NOT_FIRST, _MAX_MOVED = frozenset("。，、；：？！）】」』》〉”’…"), 2
 """Punctuation that begins no line of Chinese or Japanese, and the number of letters by which a cut is moved for it."""
+_BEFORE_UNIT = re.compile(r" (?<=\d )(?=(?:%|ms|s|min|h|d|k|M|G|kB|MB|GB)(?!\w))")
 _PER_CELL = 4
 """Maximal characters per cell: longer piles of combining marks are cut."""
 
@@ -180,8 +181,11 @@ def shown_text(text: str) -> str:
 
 
 def wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line of `text`, cut to `width` cells, at spaces if possible."""
-    width = max(width, 2)
+    """Yield begin and end of each line of `text`, cut to `width` cells, at spaces if possible.
+
+    A figure and its unit stay together.
+    """
+    width, text = max(width, 2), _BEFORE_UNIT.sub("_", text)
     plain = text.isascii()
     begin = 0
     while True:

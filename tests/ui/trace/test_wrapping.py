@@ -39,6 +39,14 @@ def test_no_line_begins_with_a_full_stop_of_chinese(text: str, width: int) -> No
     assert not [line for line in lines if line[0] in "。，）」"]
 
 
+@pytest.mark.parametrize("width", range(12, 30))
+def test_a_figure_and_its_unit_stay_on_one_line(width: int) -> None:
+    text = "a model call took 427 ms, 12.3 k tokens in, 95 % read"
+    lines = [text[begin:end] for begin, end in wrap(text, width)]
+    assert " ".join(lines) == text
+    assert not [line for line in lines if line.startswith(("ms", "k ", "%"))]
+
+
 def test_a_search_finds_what_a_line_end_divides() -> None:
     page = TextLayout([TextBlock("one two three four five six")], 10)
     assert [line.text for line in page.lines] == ["one two", "three four", "five six"]
