@@ -8,7 +8,7 @@ from ragrounds.base.records import Run
 from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.columns import TextTable, table_of, words
-from ragrounds.ui.text import number_of, one_line
+from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.hop_lines import HopLine, hop_line
 from ragrounds.ui.trace.lists import attempt_name
@@ -61,7 +61,7 @@ def difference_table(first: Run, second: Run, differences: Sequence[AnswerDiffer
 
     Long answers have partial scores.
     """
-    names = [side.agent_name for difference in differences[:1] for side in difference.attempts]
+    names = [safe(side.agent_name) for difference in differences[:1] for side in difference.attempts]
     names = names if len(set(names)) == 2 else [first.id, second.id]
     ahead = sum(difference.first > difference.second for difference in differences)
     higher = f"#1 {names[0]} scores higher on {ahead:,}, #2 {names[1]} on {len(differences) - ahead:,}"
