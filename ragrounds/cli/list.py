@@ -83,10 +83,15 @@ def _list_agents(as_json: bool) -> None:
         listed = {name: {**msgspec.to_builtins(card), "package": packages[name]} for name, card in cards.items()}
         print_json(listed, "agents")
         return
-    sources = {name: f"From the package {package}." if package else "" for name, package in packages.items()}
-    sources |= {name: f"After {card.source}." for name, card in cards.items() if card.source}
-    by_group = sorted(cards.items(), key=lambda item: (item[1].searches, item[1].group))
-    _print_groups((card.group or "others", name, f"{card.summary} {sources[name]}") for name, card in by_group)
+    groups = {
+        name: f"from the package {packages[name]}" if packages[name] else card.group or "others"
+        for name, card in cards.items()
+    }
+    by_group = sorted(cards.items(), key=lambda item: (bool(packages[item[0]]), item[1].searches, groups[item[0]]))
+    _print_groups(
+        (groups[name], name, card.summary + (f" After {card.source}." if card.source else ""))
+        for name, card in by_group
+    )
     say("next: ragrounds list agents NAME (all about it)")
 
 

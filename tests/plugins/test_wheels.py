@@ -138,7 +138,7 @@ def test_scorer_agent_and_analysis_in_the_report(beside: Ragrounds, tmp_path: Pa
 def test_benchmark(beside: Ragrounds) -> None:
     line = ("--benchmark", "flashcards:cards.tsv", "--agent", "look_once[top_k=1]", "--corpus", "sample")
     done = beside("run", "--display", "none", *line, "--model", "baseline:extractive")
-    assert "strict: " in done.stdout  # as the family's own card says
+    assert "Accuracy (strict reading): " in done.stdout  # as the family's own card says
     assert "flashcards " in done.stdout
     assert "2 questions of flashcards" in done.stderr
     cards = {one["name"]: one for one in json.loads(beside("data", "ls", "--json").stdout)["benchmarks"]}

@@ -237,7 +237,7 @@ def test_own_rubric_from_judging_to_the_tables(command, grader, home, tmp_path, 
     (tmp_path / "own.toml").unlink()
     compared = command("compare", "direct", "other", "--scorer", name).stdout
     assert "49.58" in compared
-    assert "judged by openai:grader" in compared
+    assert "judged by openai:grader" in " ".join(compared.split())
     shown = command("show", "direct", "5").stdout
     assert 'met | +3 | axis:accuracy | Says "wait"' in shown
     assert '"explanation": "Read."' in shown

@@ -79,13 +79,13 @@ def print_one_screen(
     print_table(summary_table(comparison, tables, names), console)
     for line in table_remarks(comparison, tables, names):
         console.print(Text(wrapped(line, width), style="dim"))
-    frontier = tables[0].frontier if with_frontier and tables and len(comparison.rows) > 2 else None
-    if frontier is not None and len(frontier.points) > 1:
+    is_drawn = with_frontier and bool(tables) and len(comparison.rows) > 2
+    if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
         height = min(greatest, max(least, console.height - _OTHER_LINES))
         across = console.width if console.is_terminal else min(console.width, _PIPED_WIDTH)
         console.print(draw(frontier_picture(frontier, tables[0].scorer, names), across, height))
-    elif tables and (tables[0].unit, tables[0].direction) == ("percent", "higher") and len(comparison.rows) > 2:
+    elif is_drawn and (tables[0].unit, tables[0].direction) == ("percent", "higher"):
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
         # With its command, if it begins with one: `--full` has the others.
