@@ -36,7 +36,7 @@ CALLS = {
     "build consensus-labels": "construction:build", "build false-negatives": "construction:build",
     "train care": "training:train", "train evaluate": "training:evaluate",
     "journal write": "journal.write_journal", "journal read": "journal.read_journal",
-    "stand-in": "stand_in:serve_stand_in",
+    "stand-in": "stand_in:serve_stand_in", "mcp": "mcp_server:assistant_server",
 }  # fmt: skip
 """Command → a name of the package, one of `ragrounds.api`, or EXTENSION:FUNCTION."""
 

@@ -71,8 +71,9 @@ def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Accuracy (strict reading):")
     assert "strict and robust read" in " ".join(done.stdout.split())
+    full = command("compare", agent, "--scorer", "strict", "--full")
     (line,) = (
-        part for part in " ".join(done.stdout.split()).split("`") if part.startswith("ragrounds analyse readings")
+        part for part in " ".join(full.stdout.split()).split("`") if part.startswith("ragrounds analyse readings")
     )
     shown = command(*line.split()[1:])
     assert shown.returncode == 0, shown.stderr

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ragrounds.cli.output import tell
-from ragrounds.extensions.mcp_server.server import assistant_server
+from ragrounds.extensions.mcp_server.functions import assistant_server
 
 app = typer.Typer()
 
