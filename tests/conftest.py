@@ -79,7 +79,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Report each test's processor time, its ended children's included and without fixtures, which tests share.
 
-    A child of an earlier test may be waited for here: more than all processors in the test's own time is not the test's.
+    A child of an earlier test may be waited for here: what all processors cannot have done meanwhile is not the test's.
     """
     before, began = sum(os.times()[:4]), time.monotonic()
     try:

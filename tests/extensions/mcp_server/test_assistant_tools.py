@@ -14,7 +14,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.cli.entry import command_tree
-from ragrounds.extensions.mcp_server import server
+from ragrounds.extensions.mcp_server import functions
 from tests.conftest import Cli
 
 pytest.importorskip("mcp", reason="mcp is not installed")
@@ -54,7 +54,7 @@ async def test_tools_read_the_store_and_say_what_the_commands_say(
 ) -> None:
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     [run] = rr.runs(home=stored)
-    async with connected(server.assistant_server()._mcp_server) as session:
+    async with connected(functions.assistant_server()._mcp_server) as session:
         tools = (await session.list_tools()).tools
         assert {tool.name for tool in tools if tool.annotations and tool.annotations.readOnlyHint} == READING
         assert len(tools) == len(READING)
@@ -77,9 +77,9 @@ async def test_a_long_text_is_cut_where_it_says_and_continues_there(
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     [run] = rr.runs(home=stored)
     attempt = {"run": run.id, "question": str(rr.load(run).to_pandas("attempts")["question_id"][0]), "full": True}
-    async with connected(server.assistant_server()._mcp_server) as session:
+    async with connected(functions.assistant_server()._mcp_server) as session:
         whole = await called(session, "show", **attempt)
-        monkeypatch.setattr(server, "MAX_CHARACTERS", len(whole) - 100)
+        monkeypatch.setattr(functions, "MAX_CHARACTERS", len(whole) - 100)
         first = await called(session, "show", **attempt)
         start = len(whole) - 100
         assert first == f"{whole[:start]}\n[Characters 0 to {start:,} of {len(whole):,}; start={start} continues.]"
@@ -93,7 +93,7 @@ async def test_a_file_that_has_the_name_of_a_run_is_not_read(
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     private = tmp_path / "private.csv"
     private.write_text("id,answer,gold\n1,A,A\n", encoding="utf-8")
-    async with connected(server.assistant_server()._mcp_server) as session:
+    async with connected(functions.assistant_server()._mcp_server) as session:
         refused = await session.call_tool("compare", {"runs": [str(private)]})
     assert refused.isError
     assert "There is no run" in text_of(refused)
@@ -101,10 +101,10 @@ async def test_a_file_that_has_the_name_of_a_run_is_not_read(
 
 async def test_a_run_is_started_only_if_allowed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"agents": ["direct"], "limit": 1}
-    async with connected(server.assistant_server()._mcp_server) as session:
+    async with connected(functions.assistant_server()._mcp_server) as session:
         assert (await session.call_tool("run", arguments)).isError
         assert len(rr.runs()) == 0
-    async with connected(server.assistant_server(allow_runs=True)._mcp_server) as session:
+    async with connected(functions.assistant_server(allow_runs=True)._mcp_server) as session:
         assert "1 question" in await called(session, "run", **arguments)
         assert [run.agent for run in rr.runs()] == ["direct"]
 
