@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -268,7 +269,10 @@ def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Pa
     done = forked_cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--display", "none", "--json")
     assert done.returncode == 0, done.stderr
     assert vllm.all()[1]["port"] != seen["port"]
-    assert f"{12 - before} model calls made, " in done.stderr
+    made = re.search(r"(\d+) model calls made, ", done.stderr)
+    assert made, done.stderr
+    # A reply that had arrived when the run was killed is in no table yet, and is not asked for again.
+    assert 12 - before - int(made[1]) in range(3), "two were in flight"
     with Store(home) as store:
         assert len(store.runs()) == 1
     assert gone(vllm.all()[1]["pid"], vllm.all()[1]["engine"])
