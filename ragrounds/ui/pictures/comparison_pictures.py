@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
@@ -99,46 +101,32 @@ def difference_picture(comparison: Comparison, scorer: str = "") -> Picture | No
     better = "right of 0: the run named scores higher" + (", which is worse" if table.direction == "lower" else "")
     title = titled_by(table.scorer)
     return pair_picture(
-        rows,
-        title=f"Paired differences: {title[0].lower()}{title[1:]}",
-        words=f"difference in {unit} ({better})",
-        unit=table.unit,
-        full=full,
-        hollow=hollow,
-        series_names=tuple(names.values()),
+        Picture(
+            title=f"Paired differences: {title[0].lower()}{title[1:]}",
+            words=f"difference in {unit} ({better})",
+            unit=table.unit,
+            marks=tuple(rows),
+            full=full,
+            hollow=hollow,
+            series_names=tuple(names.values()),
+        )
     )
 
 
-def pair_picture(
-    rows: Sequence[Mark],
-    *,
-    title: str,
-    words: str,
-    unit: str,
-    full: str,
-    hollow: str,
-    spread: str = "95 % intervals",
-    series_names: tuple[str, ...] = (),
-) -> Picture:
-    """Return the differences of pairs; of many pairs, the significant ones, then the largest.
-
-    Fields are those of :class:`Picture`.
+def pair_picture(picture: Picture) -> Picture:
+    """Return a picture of the differences that a picture has as marks; of many, the significant ones, then the
+    largest.
     """
+    rows = picture.marks
     order = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in rows))}
     shown_rows = (
         sorted(rows, key=lambda row: (not row.full, -abs(row.value or 0.0)))[:_MAX_ROWS] if rows[_MAX_ROWS:] else rows
     )
-    return Picture(
-        title=title,
-        words=words,
-        unit=unit,
+    return replace(
+        picture,
         marks=tuple(sorted(shown_rows, key=lambda row: order[row.group])),
         signed=True,
         reference=0.0,
-        series_names=series_names,
-        full=full,
-        hollow=hollow,
-        spread=spread,
         note=_left_out_note(rows, "pairs, significant differences and then the largest first"),
     )
 

@@ -65,11 +65,13 @@ def retrieval_differences(pairs: Sequence[RetrievalComparison]) -> Picture | Non
         for pair in pairs
     ]
     return pair_picture(
-        rows,
-        title=f"Paired differences of {pairs[0].measure}",
-        words=f"difference of {pairs[0].measure} (right of 0: the retriever named is better)",
-        unit=pairs[0].measure,
-        spread=f"{100 * pairs[0].level:g} % intervals",
-        full="significant",
-        hollow="not significant",
+        Picture(
+            title=f"Paired differences of {pairs[0].measure}",
+            words=f"difference of {pairs[0].measure} (right of 0: the retriever named is better)",
+            unit=pairs[0].measure,
+            marks=tuple(rows),
+            spread=f"{100 * pairs[0].level:g} % intervals",
+            full="significant",
+            hollow="not significant",
+        )
     )
