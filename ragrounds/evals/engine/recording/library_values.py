@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -72,7 +72,9 @@ class LibraryValues:
         if _TIME.search(text) is None and _UUID.search(text) is None:
             return entry
         seconds: set[int] = set()
-        own = self._own_seconds()
+        own_texts = self._randomness.texts()
+        own = _all_seconds(own_texts)
+        own_uuids = {text.replace("-", "") for text in own_texts}
 
         def mask_time(time: re.Match[str]) -> str:
             """Leave a time out if it was read from the clock."""
@@ -82,8 +84,13 @@ class LibraryValues:
                 seconds.update(present)
             return "<time>" if present or own & moments else time[0]
 
+        def mask_uuid(uuid: re.Match[str]) -> str:
+            """Leave a UUID out if neither the question nor the system's own files gave it."""
+            is_known = uuid[0] in self._question or uuid[0].replace("-", "").lower() in own_uuids
+            return uuid[0] if is_known else "<uuid>"
+
         with_uuids = _TIME.sub(mask_time, text)
-        masked = _UUID.sub(self._mask_uuid, with_uuids)
+        masked = _UUID.sub(mask_uuid, with_uuids)
         if (not seconds and masked == with_uuids) or not isinstance(body := read_json(masked), dict):
             return entry
         first = call_key(replace(call, body=body), epoch)
@@ -99,18 +106,14 @@ class LibraryValues:
             self._entries[entry.key] = replace(entry, key=twin[0].key)
         return self._entries.setdefault(entry.key, entry)
 
-    def _mask_uuid(self, uuid: re.Match[str]) -> str:
-        """Leave a UUID out if neither the question nor the system's own files gave it."""
-        own = {text.replace("-", "") for text in self._randomness.texts()}
-        return uuid[0] if uuid[0] in self._question or uuid[0].replace("-", "").lower() in own else "<uuid>"
-
     def _is_present(self, second: int) -> bool:
         return self._began - _AROUND <= second <= now() + _AROUND
 
-    def _own_seconds(self) -> set[int]:
-        """Return the times that the system's own files have read: they are the same again."""
-        times = map(_TIME.fullmatch, self._randomness.texts())
-        return {second for time in times if time is not None for second in _seconds(time)}
+
+def _all_seconds(texts: Iterable[str]) -> set[int]:
+    """Return the times among the values that the system's own files have read: they are the same again."""
+    times = map(_TIME.fullmatch, texts)
+    return {second for time in times if time is not None for second in _seconds(time)}
 
 
 def _seconds(time: re.Match[str]) -> Iterator[int]:
