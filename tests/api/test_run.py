@@ -16,8 +16,8 @@ from tests.servers.process import openai_server
 AGENTS = ["direct", "vanilla_rag[top_k=2]"]
 
 
-class RecordedDependencies(rr.RunListener):
-    """What was told."""
+class PlannedRuns(rr.RunListener):
+    """Listener that keeps the ids of the planned runs."""
 
     def __init__(self) -> None:
         self.runs: list[str] = []
@@ -28,7 +28,7 @@ class RecordedDependencies(rr.RunListener):
 
 @pytest.mark.usefixtures("home")
 def test_a_run_is_a_record_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    heard = RecordedDependencies()
+    heard = PlannedRuns()
     result = rr.run(agents=AGENTS, limit=4, listener=heard)
     assert [one.id for one in result.runs] == heard.runs
     assert [row.statuses for row in result.comparison.rows] == [{"completed": 4}, {"completed": 4}]

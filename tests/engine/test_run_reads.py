@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ragrounds.agents.systems import reads
 from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.started_server import free_port
@@ -174,6 +175,25 @@ def test_a_file_that_changes_while_the_run_goes_on(
     )
     with Store(home) as store:
         assert [one.name for one in reads_of(store, store.run(first.run)) if one.kind == "file"] == ["facts.csv"] * 2
+
+
+def test_a_file_that_changes_while_its_digest_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest is the one of the later version, so it may not count as the one of the version that was read."""
+    facts = tmp_path / "facts.csv"
+    facts.write_text("1")
+    opened = {str(facts): (1, facts.stat().st_mtime_ns)}
+    digest = reads._file_digest
+
+    def overtaken(path: Path) -> str:
+        facts.write_text("22")
+        return digest(path)
+
+    monkeypatch.setattr(reads, "_file_digest", overtaken)
+    dependencies = reads.RecordedDependencies()
+    was = dependencies.as_read("file", "facts.csv", facts, opened)
+    opened = {str(facts): (2, facts.stat().st_mtime_ns)}
+    monkeypatch.setattr(reads, "_file_digest", digest)
+    assert was.value != dependencies.as_read("file", "facts.csv", facts, opened).value
 
 
 CACHE = "C.write_text(json.dumps((json.loads(C.read_text()) if C.exists() else []) + [prompt]))"

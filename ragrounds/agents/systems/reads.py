@@ -134,10 +134,9 @@ class RecordedDependencies(ReportedDependencies, eq=False):
         size, time = opened.get(str(path), (None, 0))
         mark = _mark(path) if size is None else (size, time / 1e9) if size >= 0 else (0, 0.0)
         if (path, mark) not in self.values:
-            if _mark(path) != mark:
-                self.values[path, mark] = _CHANGED
-            else:
-                self.values[path, mark] = _file_digest(path) if kind == "file" else _source(path)[0]
+            digest = _file_digest(path) if kind == "file" else _source(path)[0]
+            # The mark is compared afterwards: the file may also change while the digest is computed.
+            self.values[path, mark] = digest if _mark(path) == mark else _CHANGED
         return Read(kind, name, self.values[path, mark], *mark)
 
     def imported_by_name(self) -> list[str]:
