@@ -96,8 +96,8 @@ async def chat_openai_graph(path: Path, url: str, concurrency: int, out: Path) -
     await pooled(lambda prompt: built.ainvoke({"prompt": prompt}), prompts(path), concurrency)
 
 
-async def bare_graph(path: Path, url: str, concurrency: int, out: Path) -> None:
-    """LangGraph with the same three nodes and no model."""
+def three_bare_nodes() -> Any:
+    """Return a compiled LangGraph graph with the same three nodes and no model."""
     from typing import TypedDict
 
     from langgraph.graph import END, START, StateGraph
@@ -122,7 +122,11 @@ async def bare_graph(path: Path, url: str, concurrency: int, out: Path) -> None:
         graph.add_node(name, node)
         graph.add_edge(before, name)
     graph.add_edge("settle", END)
-    built = graph.compile()
+    return graph.compile()
+
+
+async def bare_graph(path: Path, url: str, concurrency: int, out: Path) -> None:
+    built = three_bare_nodes()
     await pooled(lambda prompt: built.ainvoke({"prompt": prompt}), prompts(path), concurrency)
 
 
