@@ -310,6 +310,6 @@ def plain(value: object) -> object:
 def passages_in(state: object) -> Sequence[Mapping[str, object]]:
     """Return the passages in a state or an answer under the first usable key of :data:`PASSAGES`, best first."""
     for key in PASSAGES:
-        if passages := passages_of(at_path(state, key)):
+        if (value := at_path(state, key)) and (passages := passages_of(value)):
             return passages
     return ()

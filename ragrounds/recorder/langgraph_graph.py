@@ -184,22 +184,22 @@ class GraphSystem:
 
     def _config(self, seen: Observer) -> dict[str, object]:
         graph_config = getattr(self._graph, "config", None) or {}
-        steps = self._wiring.config.get("recursion_limit", graph_config.get("recursion_limit", seen.max_steps))
-        configurable = {key: value for key, value in self._wiring.config.items() if key != "recursion_limit"}
-        return {
-            "recursion_limit": steps,
-            "callbacks": [] if self.takes_context else handlers(),
-            "configurable": {**configurable, "thread_id": seen.thread},
-        }
+        configurable = {**self._wiring.config, "thread_id": seen.thread}
+        steps = configurable.pop("recursion_limit", graph_config.get("recursion_limit", seen.max_steps))
+        if self.takes_context and not self._needs_checkpointer:
+            # LangGraph copies these values into the metadata of every node, and nothing reads them.
+            return {"recursion_limit": steps, "callbacks": []}
+        callbacks = [] if self.takes_context else handlers()
+        return {"recursion_limit": steps, "callbacks": callbacks, "configurable": configurable}
 
     def _graph_input(self, question: Mapping[str, Any]) -> object:
         """Return the graph's input for a question."""
         if self._input_field == "item":
             return question["item"]
-        values = {key: as_messages(value) for key, value in fed(question).items()}
+        values = fed(question)
         if self._input_field:
-            return values[self._input_field]
-        return {key: values[field] for key, field in self.input.items()}
+            return as_messages(values[self._input_field])
+        return {key: as_messages(values[field]) for key, field in self.input.items()}
 
     def _resume_command(
         self, requests: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
