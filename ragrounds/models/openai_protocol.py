@@ -171,7 +171,9 @@ _ABSURD = 1e9
 
 def _worked_seconds(timings: object) -> float | None:
     """Return the seconds that a server worked on a call; ``None`` if it does not report them."""
-    parts = [timings.get(name) for name in ("prompt_ms", "predicted_ms")] if isinstance(timings, dict) else [None]
+    if not isinstance(timings, dict):
+        return None
+    parts = [timings.get(name) for name in ("prompt_ms", "predicted_ms")]
     seconds = [part / 1000 for part in parts if isinstance(part, int | float) and 0 <= part < _ABSURD]
     return round(math.fsum(seconds), 4) if len(seconds) == len(parts) else None
 

@@ -265,6 +265,8 @@ def read_logprobs(value: object) -> tuple[TokenLogprob, ...] | None:
     They come from a chat (a list of tokens, or an object with it as ``content``) or from a completion (parallel lists).
     Unreadable entries are left out.
     """
+    if value is None:
+        return None
     if isinstance(value, dict) and isinstance(value.get("tokens"), list):
         entries = _completion_entries(value)
     else:

@@ -103,16 +103,17 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
     golds: dict[str, Gold] = {}
     questions: list[Question] = []
     for question, gold in items:
-        record = f"question {quote_value(question.id)}"
         if not question.id.isprintable() or len(question.id) > _LONGEST_ID:
-            raise broken(location, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
+            raise broken(
+                location, f"an id has no control characters and at most {_LONGEST_ID} characters", _record(question)
+            )
         if question.id in golds:
-            raise broken(location, "this id is not unique", record)
+            raise broken(location, "this id is not unique", _record(question))
         if not question.text.strip():
-            raise broken(location, "the question is empty", record)
+            raise broken(location, "the question is empty", _record(question))
         if question.kind == "choice":
-            question, gold = _plain_labels(question, gold, location, record)
-            _check_options(question, gold, location, record)
+            question, gold = _plain_labels(question, gold, location)
+            _check_options(question, gold, location)
         golds[question.id] = gold
         questions.append(question)
     if not questions:
@@ -128,7 +129,12 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
     )
 
 
-def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tuple[Question, Gold]:
+def _record(question: Question) -> str:
+    """Return the name of a question in messages about its file."""
+    return f"question {quote_value(question.id)}"
+
+
+def _plain_labels(question: Question, gold: Gold, path: Path) -> tuple[Question, Gold]:
     """Return the question and gold with normalized labels: a full-width letter (usual in Chinese files) becomes plain.
 
     Raises:
@@ -138,22 +144,23 @@ def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tu
         return question, gold
     options = {normalized("NFKC", label): text for label, text in question.options.items()}
     if len(options) < len(question.options):
-        raise broken(
-            path, f"two of its labels are one letter ({', '.join(map(quote_value, question.options))})", record
-        )
+        labels = ", ".join(map(quote_value, question.options))
+        raise broken(path, f"two of its labels are one letter ({labels})", _record(question))
     answer = normalized("NFKC", gold.answer)
     return msgspec.structs.replace(question, options=options), msgspec.structs.replace(gold, answer=answer)
 
 
-def _check_options(question: Question, gold: Gold, path: Path, record: str) -> None:
+def _check_options(question: Question, gold: Gold, path: Path) -> None:
     if len(question.options) < 2:
-        raise broken(path, f"it has {len(question.options)} options, and a choice needs two or more", record)
+        fault = f"it has {len(question.options)} options, and a choice needs two or more"
+        raise broken(path, fault, _record(question))
     if not all(map(str.strip, question.options.values())):
         blank = next(label for label, text in question.options.items() if not text.strip())
-        raise broken(path, f"the option {quote_value(blank)} is empty", record)
+        raise broken(path, f"the option {quote_value(blank)} is empty", _record(question))
     if gold.answer not in question.options:
         labels = ", ".join(quote_value(label) for label in list(question.options)[:30])
-        raise broken(path, f"the answer {quote_value(gold.answer)} is not among the options ({labels})", record)
+        fault = f"the answer {quote_value(gold.answer)} is not among the options ({labels})"
+        raise broken(path, fault, _record(question))
 
 
 def fold(text: str) -> str:

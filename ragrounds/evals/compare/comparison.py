@@ -338,7 +338,7 @@ def attempt_sums(run: Run, summaries: Sequence[Attempt], planned: int) -> dict[s
 
     `planned` is their number when the run is finished.
     """
-    statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
+    statuses: Counter[str] = Counter(map(attrgetter("status"), summaries))
     if planned > len(summaries):
         statuses["not_run"] += planned - len(summaries)
     attempts = [attempt for attempt in summaries if attempt.status != "not_run"]
@@ -380,7 +380,7 @@ def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Qu
         dollars=mean(attrgetter("cost_uncached")),
         tokens=mean(attrgetter("tokens")),
         seconds=mean(attrgetter("seconds")) if run.timed else None,
-        unanswered=sum(attempt.unanswered for attempt in attempts),
+        unanswered=sum(map(attrgetter("unanswered"), attempts)),
     )
 
 

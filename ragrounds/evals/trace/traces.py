@@ -68,6 +68,8 @@ def calls(events: Iterable[Event]) -> Iterator[Call]:
 
 def retried_faults(call: Call) -> tuple[Fault, ...]:
     """Return the tries after which the call was made again: all but the last one of a call without an answer."""
+    if not call.faults:
+        return ()
     has_no_answer = bool(call.error) or any(fault.kind == "blocked" for fault in call.faults)
     return call.faults[: len(call.faults) - has_no_answer]
 
