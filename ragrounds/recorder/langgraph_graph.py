@@ -196,10 +196,7 @@ class GraphSystem:
         """Return the graph's input for a question."""
         if self._input_field == "item":
             return question["item"]
-        values = fed(question)
-        if self._input_field:
-            return as_messages(values[self._input_field])
-        return {key: as_messages(values[field]) for key, field in self.input.items()}
+        return langchain_input(question, self.input, self._input_field)
 
     def _resume_command(
         self, requests: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
@@ -275,7 +272,13 @@ def adapts(candidate: object, wiring: Wiring) -> GraphSystem | None:
     return GraphSystem(candidate, wiring) if isinstance(candidate, Pregel) else None
 
 
-def as_messages(value: object) -> object:
+def langchain_input(question: Mapping[str, Any], keys: Mapping[str, str], field: str) -> object:
+    """Return a question's `field` as an input, or if that is empty, a mapping of `keys` to fields."""
+    values = fed(question)
+    return _as_messages(values[field]) if field else {key: _as_messages(values[name]) for key, name in keys.items()}
+
+
+def _as_messages(value: object) -> object:
     """Convert a list of messages to LangChain's classes, and return anything else unchanged.
 
     Reducers accept both forms, but code that reads a message's content needs these classes.

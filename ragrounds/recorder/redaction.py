@@ -229,21 +229,23 @@ class Redactor:
         return clean
 
 
-_current: list[tuple[Any, Redactor]] = []
-"""Environment, and the redactor that was made for it."""
+_current: list[tuple[Any, Callable[..., Redactor]]] = []
+"""Environment, and the function that returns the redactors that were made for it."""
 
 
-def redactor() -> Redactor:
-    """Return the redactor of this process, made again when a variable has changed: systems load ``.env`` files."""
+def redactor(*secrets: str) -> Redactor:
+    """Return the redactor of the keys of this process and of `secrets`. It is made again when a variable has changed:
+    systems load ``.env`` files.
+    """
     variables: Any = getattr(os.environ, "_data", None)  # the comparison of decoded variables would take much longer
     if variables is None or not _current or _current[0][0] != variables:
-        _current[:] = [(variables and variables.copy(), Redactor())]
-    return _current[0][1]
+        _current[:] = [(variables and variables.copy(), lru_cache(8)(Redactor))]
+    return _current[0][1](*secrets)
 
 
 def redacted(text: str, *secrets: str) -> str:
     """Return a text without keys: those of this process, `secrets`, and text in the format of a key."""
-    return (Redactor(*secrets) if secrets else redactor())(text)
+    return redactor(*secrets)(text)
 
 
 class RedactedStream:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from .answers import Wiring, check_fields, fed, guess_fields, read_answer, refuse_settings
+from .answers import Wiring, check_fields, guess_fields, read_answer, refuse_settings
 from .callbacks import handlers
 from .errors import Refused
-from .langgraph_graph import as_messages
+from .langgraph_graph import langchain_input
 from .observer import Observer, SystemAnswer
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class RunnableSystem:
         check_fields(wiring.name, wiring.input.values())
         self.wrapped = wrapped
         self._wiring = wiring
-        keys, way = _input_keys(wrapped)
+        keys, input_field = _input_keys(wrapped)
         self.input = wiring.input or guess_fields(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
-        self._way = "mapping" if self.input else way
+        self._input_field = "" if self.input else input_field
         if keys and not self.input:
             raise Refused(
                 f"{wiring.name}: what is the input of {', '.join(keys)}? Set it in the agent's file: input = {{ "
@@ -44,8 +44,7 @@ class RunnableSystem:
 
     async def answer(self, question: Mapping[str, Any], seen: Observer) -> SystemAnswer:
         """Invoke the runnable with the question."""
-        values = {key: as_messages(value) for key, value in fed(question).items()}
-        input_value = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]
+        input_value = langchain_input(question, self.input, self._input_field)
         config = {
             "callbacks": handlers(),
             "recursion_limit": seen.max_steps,

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -279,13 +279,12 @@ async def watched_answer(
         observation = AttemptObservation(context, recorder, journal)
         with setting(WATCHER, recorder), observe_libraries(observation):
             answer_task = asyncio.ensure_future(system.answer(context.item, observation))
-        end_task = asyncio.ensure_future(recorder.ended.wait())
         try:
-            await asyncio.wait({answer_task, end_task}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {answer_task, recorder.ended}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not answer_task.done():  # the system continues although a call was refused
                 await asyncio.wait({answer_task}, timeout=_GRACE)
         finally:
-            end_task.cancel()
             if not answer_task.done():
                 # If a thread of the system continues, all its calls are refused.
                 recorder.over = recorder.cut_off = True

@@ -56,7 +56,7 @@ from ragrounds.models.wire_forms import (
 )
 from ragrounds.models.wire_replies import mcp_answer
 from ragrounds.recorder.observer import FOUND
-from ragrounds.recorder.redaction import Redactor, redacted
+from ragrounds.recorder.redaction import Redactor, redacted, redactor
 from ragrounds.recorder.wire import (
     BlockingSend,
     NotSent,
@@ -150,9 +150,8 @@ class AttemptRecorder:
         self._occurrences: Counter[bytes] = Counter()
         self._tried: dict[bytes, _Started] = {}
         """Calls that have failed so far."""
-        self._redactors: dict[tuple[str, ...], Redactor] = {}
-        self.ended = asyncio.Event()
-        """Event that is set when no call may leave the process any more: the attempt has ended, whatever the system
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        """Future that is done when no call may leave the process any more: the attempt has ended, whatever the system
         does.
         """
         self.stop: BaseException | None = None
@@ -280,8 +279,12 @@ class AttemptRecorder:
         """
         # The first reason is the true one: a refused call makes the system fail for other reasons.
         self.stop = self.stop or error
-        self._loop.call_soon_threadsafe(self.ended.set)
+        self._loop.call_soon_threadsafe(self._end)
         raise Unsent(str(error)) from error
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
     def close(self) -> None:
         """Record the calls that failed for good, and accept no further call."""
@@ -374,8 +377,9 @@ class AttemptRecorder:
         clean_text = redact(text)
         if clean_text != text and isinstance(body := read_json(clean_text), dict):
             clean = replace(call, body=body)
+        clean_request = clean.request()
         if self.searches is not None and answers:
-            self.searches.read_request(clean.request(), clean.body)
+            self.searches.read_request(clean_request, clean.body)
         searches = self._context.made_searches
         if change is not None and answers:
             try:
@@ -383,7 +387,8 @@ class AttemptRecorder:
             except StopRun as error:
                 self.end(error)
             model = words(bodies[0].get("model"), 200) or call.model
-            call, clean = replace(call, body=bodies[0], model=model), replace(clean, body=bodies[1], model=model)
+            call = replace(call, body=bodies[0], model=model)
+            clean_request = replace(clean, body=bodies[1], model=model).request()
         # A vector is the same in every epoch, however often it is requested.
         is_sampled = answers or call.form is MCP
         first = call_key(call, self._context.epoch if is_sampled else 0)
@@ -393,7 +398,6 @@ class AttemptRecorder:
         if change is not None and answers:
             occurrence += change.sample(searches) * BETWEEN_SAMPLES
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
-        clean_request = clean.request()
         try:  # the searches in this request count before it
             self._context.check_caps()
         except AttemptEnded as capped:
@@ -418,10 +422,7 @@ class AttemptRecorder:
 
     def _redactor(self, request: WireRequest) -> Redactor:
         """Return the redactor that removes the keys of this request's headers from texts."""
-        keys = tuple(value.rpartition(" ")[2] for name, value in request.headers.items() if name in _KEYS)
-        if keys not in self._redactors:
-            self._redactors[keys] = Redactor(*keys)
-        return self._redactors[keys]
+        return redactor(*(value.rpartition(" ")[2] for name, value in request.headers.items() if name in _KEYS))
 
     def _values_of_libraries(self, recorded_randomness: RecordedRandomness) -> LibraryValues:
         payer = self._context.payer if self._journal.mode == "fresh" else b""
