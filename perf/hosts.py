@@ -1,9 +1,10 @@
 """What recording and a host cost: processor time of a question, memory, and the time to start.
 
-A function asks a model twice, 24 kB each, of a server on loopback in a process of its own: bare, recorded in our
-process and recorded in a host, in turn, each in a new process of ours, one question in flight and 64. Processor time is
-that of our process and the host together; a first run of few questions, which loads everything, does not count. The
-store, the journal and the recorder are those of a run; plan, scores and tables are left out. It takes four minutes.
+A graph of three nodes asks a model once, and functions ask it twice, with 24 kB each, at a server on loopback in a
+process of its own: bare, recorded in our process and recorded in a host, in turn in one process of ours, with one
+question in flight and with 64. Processor time is that of our process and the host together; a first run of few
+questions, which loads everything, does not count. The store, the journal and the recorder are those of a run; plan,
+scores and tables are left out. It takes six minutes.
 
     python perf/hosts.py [--write]
 """
@@ -25,8 +26,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # and not this folder, whose coverage.py numba would take for the package
-CLIENTS = {"aiohttp": "aiohttp", "openai": "openai, async", "threads": "openai, a function without async"}
-FEW, QUESTIONS, TIMES = 50, 200, 3
+CLIENTS = {
+    "graph": "three nodes with ChatOpenAI",
+    "aiohttp": "aiohttp",
+    "openai": "openai, async",
+    "threads": "openai, a function without async",
+}
+FEW, QUESTIONS, TIMES = 50, 100, 5
 WAYS, IN_FLIGHT = ("bare", "here", "host"), (1, 64)
 SYSTEM = """
 import os
@@ -50,6 +56,32 @@ async def openai(prompt):
         answer = await kept[0].chat.completions.create(**body(text))
     return answer.choices[0].message.content
 
+def graph():
+    from typing import TypedDict
+
+    from langchain_openai import ChatOpenAI
+    from langgraph.graph import START, StateGraph
+
+    class State(TypedDict, total=False):
+        prompt: str
+        plan: str
+        reply: str
+        answer: str
+
+    model = ChatOpenAI(model="m", base_url=PLACE, api_key="none")
+
+    async def prepare(state): return {"plan": "answer"}
+    async def ask(state): return {"reply": (await model.ainvoke(state["prompt"] + PAD)).content}
+    async def settle(state): return {"answer": state["reply"]}
+
+    nodes = StateGraph(State)
+    before = START
+    for node in (prepare, ask, settle):
+        nodes.add_node(node.__name__, node)
+        nodes.add_edge(before, node.__name__)
+        before = node.__name__
+    return nodes.compile()
+
 def threads(prompt):
     import openai
     kept.extend([] if kept else [openai.OpenAI(base_url=PLACE, api_key="none")])
@@ -63,11 +95,11 @@ STARTS = {"nothing": "", "langgraph": "import langgraph.graph\n", "langchain_ope
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write perf/hosts.md")
-    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        way, client, folder, in_flight = options.child
-        print(json.dumps(started(client, folder) if way == "start" else asked(way, client, folder, int(in_flight))))
+        name, folder, in_flight = options.child
+        print(json.dumps(asked(name, folder, int(in_flight)) if name in CLIENTS else started(name, folder)))
         return
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "asks.py").write_text(SYSTEM)
@@ -79,26 +111,19 @@ def main() -> None:
         (ROOT / "perf" / "hosts.md").write_text(text, encoding="utf-8")
 
 
-def measured(*child: str) -> dict[str, float]:
+def measured(*child: str) -> dict[str, Any]:
     """What one new process of ours tells."""
     command = [sys.executable, __file__, "--child", *child]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_PROXY": "*"})
     if told.returncode:
         raise SystemExit(told.stderr[-2000:])
-    print(*child[:2], child[3], told.stdout.strip(), file=sys.stderr, flush=True)
-    report: dict[str, float] = json.loads(told.stdout)
+    print(child[0], child[2], told.stdout.strip(), file=sys.stderr, flush=True)
+    report: dict[str, Any] = json.loads(told.stdout)
     return report
 
 
 def page(folder: str) -> str:
     """Measure, and write it down."""
-    seconds: dict[tuple[str, int, str], list[float]] = {}
-    for _ in range(TIMES):
-        for client in CLIENTS:
-            for in_flight in IN_FLIGHT:
-                for way in WAYS:
-                    told = measured(way, client, folder, str(in_flight))
-                    seconds.setdefault((client, in_flight, way), []).append(told["seconds"] * 1000 / QUESTIONS)
     lines = [
         "# What recording and a host cost",
         "",
@@ -112,7 +137,7 @@ def page(folder: str) -> str:
     ]
     for client, words in CLIENTS.items():
         for in_flight in IN_FLIGHT:
-            times = [seconds[client, in_flight, way] for way in WAYS]
+            times = list(measured(client, folder, str(in_flight)).values())
             bare = statistics.median(times[0])
             cells = []
             for values in times:
@@ -121,7 +146,7 @@ def page(folder: str) -> str:
             lines.append(f"| {words} | {in_flight} | {' | '.join(cells)} |")
     lines += ["", "| a host that imports | ready after | processor time | memory |", "|---|---:|---:|---:|"]
     for name in STARTS:
-        told = [measured("start", name, folder, "1") for _ in range(TIMES)]
+        told = [measured(name, folder, "1") for _ in range(TIMES)]
         ready, used, size = (statistics.median(one[key] for one in told) for key in ("ready", "seconds", "memory"))
         lines.append(f"| {name} | {ready:.2f} s | {used:.2f} s | {size / 2**20:.0f} MB |")
     return "\n".join([*lines, ""])
@@ -159,8 +184,8 @@ def started(name: str, folder: str) -> dict[str, float]:
     return {"ready": ready, "seconds": used(pid), "memory": float(pages * os.sysconf("SC_PAGE_SIZE"))}
 
 
-def asked(way: str, client: str, folder: str, in_flight: int) -> dict[str, float]:
-    """Ask the questions."""
+def asked(client: str, folder: str, in_flight: int) -> dict[str, list[float]]:
+    """Ask the questions in every way in turn, and return the seconds for 1,000 of each time."""
     from ragrounds.agents.systems.in_process import adapted
     from ragrounds.base.records import Question
     from ragrounds.evals.engine.context import AttemptContext
@@ -174,22 +199,25 @@ def asked(way: str, client: str, folder: str, in_flight: int) -> dict[str, float
     server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     os.environ["PLACE"] = place = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-    if way == "host":
-        system = system_in_host(f"asks.py:{client}", folder, PLACE=place)
-    else:
-        sys.path.append(folder)
-        import asks  # type: ignore[import-not-found]
+    sys.path.append(folder)
+    import asks  # type: ignore[import-not-found]
 
-        function = getattr(asks, client)
-        system = adapted(function, Wiring(name=client))
+    function = getattr(asks, client)
+    bare = function() if client == "graph" else function
+    systems = {
+        "here": adapted(bare, Wiring(name=client)),
+        "host": system_in_host(f"asks.py:{client}", folder, PLACE=place),
+    }
 
     async def answered_bare(text: str) -> str:
         """The answer of the function alone."""
+        if client == "graph":
+            return str((await bare.ainvoke({"prompt": text}))["answer"])
         return str(await (asyncio.to_thread(function, text) if client == "threads" else function(text)))
 
-    async def answered(store: Store, first: int, count: int) -> None:
-        journal, free = StoreJournal(store), asyncio.Semaphore(in_flight)
-        grow_threads(256)
+    async def answered(way: str, journal: StoreJournal, first: int, count: int) -> float:
+        """Processor time of so many questions."""
+        free, before = asyncio.Semaphore(in_flight), spent()
 
         async def one(number: int) -> None:
             async with free:
@@ -200,23 +228,30 @@ def asked(way: str, client: str, folder: str, in_flight: int) -> dict[str, float
                     item=Question(id=f"q{number}", benchmark="a/b", text=f"What is {number}?"),
                     epoch=0, parameters={}, models={}, searcher=None, prompts=PromptFolder(None, ""), journal=journal,
                 )  # fmt: skip
-                assert "B" in (await run_system(system, context, journal)).text
+                assert "B" in (await run_system(systems[way], context, journal)).text
 
         await asyncio.gather(*map(one, range(first, first + count)))
-        journal.close()
+        return spent() - before
 
     def spent() -> float:
-        return sum(os.times()[:2]) + (used(host().pid) if way == "host" else 0.0)
+        return sum(os.times()[:2]) + used(host().pid)
 
-    async def in_turn() -> float:
+    async def in_turn() -> dict[str, list[float]]:
+        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        grow_threads(256)
         with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
-            await answered(store, 10**6, FEW)
-            before = spent()
-            await answered(store, 0, QUESTIONS)
-            return spent() - before
+            journal, first = StoreJournal(store), FEW * len(WAYS)
+            for number, way in enumerate(WAYS):
+                await answered(way, journal, FEW * number, FEW)
+            for _ in range(TIMES):
+                for way in WAYS:
+                    seconds[way].append(await answered(way, journal, first, QUESTIONS) * 1000 / QUESTIONS)
+                    first += QUESTIONS
+            journal.close()
+        return seconds
 
     try:
-        return {"seconds": asyncio.run(in_turn())}
+        return asyncio.run(in_turn())
     finally:
         server.kill()
 
