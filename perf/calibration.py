@@ -26,11 +26,11 @@ import numpy as np  # noqa: E402
 
 import ragrounds as rr  # noqa: E402
 from ragrounds.base.records import Question  # noqa: E402
-from ragrounds.evals.analyses.calibration import BINS, THRESHOLDS, confidences, errors, risk_bounds  # noqa: E402
-from ragrounds.evals.analyses.harm import difference  # noqa: E402
 from ragrounds.evals.analyses.run_data import scored_run  # noqa: E402
 from ragrounds.evals.benchmarks.benchmark import cluster_of  # noqa: E402
 from ragrounds.evals.store.store import Store  # noqa: E402
+from ragrounds.extensions.diagnostics.analyses.calibration import BINS, THRESHOLDS, confidences, errors, risk_bounds  # noqa: E402
+from ragrounds.extensions.diagnostics.analyses.harm import difference  # noqa: E402
 from ragrounds.ui.tables.notebook import text_of  # noqa: E402
 
 _LIBRARIES = r"""

@@ -28,7 +28,10 @@ from ragrounds.base.records import (
     TokenLogprob,
 )
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
-from ragrounds.evals.analyses.calibration import (
+from ragrounds.evals.analyses.run_data import scored_run
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.extensions.diagnostics.analyses.calibration import (
     BINS,
     THRESHOLDS,
     answer_probability,
@@ -38,9 +41,6 @@ from ragrounds.evals.analyses.calibration import (
     risk_bounds,
     stated,
 )
-from ragrounds.evals.analyses.run_data import scored_run
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 
 OPTIONS = {"A": "yes", "B": "no"}
 

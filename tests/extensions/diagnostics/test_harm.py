@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
-from ragrounds.evals.analyses.harm import difference, read_costs
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.diagnostics.analyses.harm import difference, read_costs
 
 COUNT = 200
 OPTIONS = {"A": "yes", "B": "no"}

@@ -1,0 +1,1 @@
+"""Analyses of stored runs, one file each."""
