@@ -1,96 +1,27 @@
-import math
-
-import ir_measures
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ragrounds.base.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
 from ragrounds.evals.analyses import run_data
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
 from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
 from ragrounds.evals.analyses.epochs import over_epochs
 from ragrounds.evals.analyses.failures import failures_by
-from ragrounds.evals.analyses.position import by_position
-from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
-from ragrounds.evals.analyses.sources import SOURCES, Sources, sizes_of, sources
 from ragrounds.evals.analyses.success import by_success
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import FoundPassages
-
-COUNT = 20
-OPTIONS = {"A": "yes", "B": "no"}
+from tests.analyses.stored_runs import COUNT, add, passage, placed
 
 
 @pytest.fixture
 def store(tmp_path):
     with Store(tmp_path) as opened:
         yield opened
-
-
-def passage(document, corpus="pubmed@1"):
-    return Passage(id=f"{document}#0", document=document, title="", text="…", corpus=corpus)
-
-
-def add(store, agent, right, *, epochs=1, calls=None, created=1.0, **identity):
-    """A run whose question i is right where right(i, epoch); its first search is under the key calls(i)."""
-    kinds = ["treatment", "test", "diagnosis"]
-    questions = [
-        Question(
-            id=f"x/{i}",
-            benchmark=f"b/{i % 2}",
-            text=f"{i}?",
-            options=OPTIONS,
-            group=f"g{i % 4}",
-            metadata={"significance_type": kinds[i % 3]},
-        )
-        for i in range(COUNT)
-    ]
-    golds = {
-        f"x/{i}": Gold(question_id=f"x/{i}", answer="A", documents=(f"d{i}",) if i < 16 else ()) for i in range(COUNT)
-    }
-    run = Run(
-        id=f"{agent}-{created}",
-        agent=agent,
-        benchmark="b",
-        questions="set",
-        count=COUNT,
-        epochs=epochs,
-        fingerprint=f"{agent} {created}",
-        identity={"models": {"model": "openai:m"}, **identity},
-        created=created,
-    )
-    store.add_run(run, questions, golds)
-    attempts, scores = [], []
-    for i in range(COUNT):
-        for epoch in range(epochs):
-            events = ()
-            if calls:
-                key = calls(i)
-                call = Call(key=key, kind="search", role="querying", node="s", actor="bm25", at=0, seconds=0)
-                events = (Called(step=0, call=call),)
-            attempts.append(
-                Attempt(run=run.id, question_id=f"x/{i}", epoch=epoch, status="completed", text="A", events=events)
-            )
-            scores.append(
-                Score(
-                    question_id=f"x/{i}",
-                    epoch=epoch,
-                    scorer="strict",
-                    value=float(right(i, epoch)),
-                    answer_status="answered",
-                )
-            )
-    store.add_attempts(run, attempts, scores)
-    return scored_run(store, run, "strict")
 
 
 def test_a_run_without_the_scorer_says_what_it_has(store):
@@ -170,39 +101,7 @@ def test_searches_are_read_from_the_journal(store):
     journal.close()
     assert len(found) == COUNT
     assert found["x/3"].query == "q3"
-    made = by_position(run, found)
-    (only,) = made.bins
-    assert (only.ranks, only.questions, made.without_gold) == ("2", 16, 4)
-
-
-def placed(ranks):
-    """For question i a search with its gold document at ranks[i]; 0: not found."""
-    found = {}
-    for i, rank in enumerate(ranks):
-        documents = [f"n{i}-{place}" for place in range(1, 40)]
-        if rank:
-            documents[rank - 1] = f"d{i}"
-        found[f"x/{i}"] = FoundPassages("q", tuple(passage(document) for document in documents))
-    return found
-
-
-def test_accuracy_by_position(store):
-    run = add(store, "rag", lambda i, e: i < 8)
-    ranks = [1, 1, 2, 2, 3, 4, 8, 9, 17, 33, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
-    made = by_position(run, placed(ranks))
-    assert [(found.ranks, found.questions) for found in made.bins] == [
-        ("1", 2),
-        ("2", 2),
-        ("3–4", 2),
-        ("5–8", 1),
-        ("9–16", 1),
-        ("17–32", 1),
-        ("33 and more", 1),
-        ("not found", 6),
-    ]
-    assert made.bins[0].figure.value == 1.0
-    assert made.bins[-1].figure.value == 0.0
-    assert made.without_gold == 4
+    assert run_data.gold_ranks(run, found) == {f"x/{i}": 2 for i in range(16)}
 
 
 def test_success_and_right_answers(store):
@@ -247,71 +146,6 @@ def test_success_has_the_interval_of_two_groups(store):
     assert (none.difference, none.low, none.high) == (None, None, None)
 
 
-def test_ndcg_by_hand():
-    gold = Gold(question_id="x", answer="", documents=("d0", "d1"))
-    ranking = [passage("n"), passage("d0"), passage("d0"), passage("d1")]
-    best = 1 + 1 / math.log2(3)
-    assert ndcg(ranking, gold, 10) == pytest.approx((1 / math.log2(3) + 1 / math.log2(4)) / best)
-    assert ndcg(ranking, gold, 1) == 0.0
-    assert ndcg([], gold, 10) == 0.0
-
-
-@given(st.lists(st.sampled_from("abcdefgh"), max_size=12), st.sets(st.sampled_from("abcdxy"), min_size=1))
-def test_ndcg_equals_trec_eval(documents, wanted):
-    ranking = list(dict.fromkeys(documents))
-    judged = [ir_measures.Qrel("q", document, 1) for document in wanted]
-    run = [ir_measures.ScoredDoc("q", document, float(-rank)) for rank, document in enumerate(ranking)]
-    expected = ir_measures.calc_aggregate([ir_measures.nDCG @ 5], judged, run)[ir_measures.nDCG @ 5] if run else 0.0
-    gold = Gold(question_id="q", answer="", documents=tuple(wanted))
-    assert ndcg([passage(document) for document in documents], gold, 5) == pytest.approx(expected)
-
-
-def test_accuracy_against_ndcg(store):
-    runs = [
-        (add(store, f"rag{n}", lambda i, e, n=n: i < n * 5, created=float(n)), placed([4 - n] * COUNT))
-        for n in (1, 2, 3)
-    ]
-    made = against_ndcg(runs)
-    assert [point.ndcg for point in made.runs] == pytest.approx([0.5, 1 / math.log2(3), 1.0])
-    assert made.correlation > 0.9
-    assert against_ndcg(runs[:2]).correlation is None
-
-
-def test_sources(store):
-    run = add(store, "rag", lambda i, e: True)
-    found = {
-        f"x/{i}": FoundPassages("q", (passage("a"), passage("b", "textbooks@2"), passage("c"))) for i in range(COUNT)
-    }
-    made = sources(run, found, k=2, sizes={"pubmed": 9, "textbooks": 1})
-    assert made.shares["b/0"] == {"pubmed": 0.5, "textbooks": 0.5}
-    assert made.corpus == {"pubmed": 0.9, "textbooks": 0.1}
-
-
-def test_sizes_of_what_a_run_searched(store):
-    run = add(store, "rag", lambda i, e: True, corpus="pubmed@1+textbooks@2").run
-    assert sizes_of(run, {"pubmed@1": 9, "textbooks@2": 1, "pubmed@0": 5}) == {"pubmed": 9, "textbooks": 1}
-    # One unknown size leaves no share of any.
-    assert sizes_of(run, {"pubmed@1": 9, "textbooks@1": 1}) == {}
-    other = add(store, "rag", lambda i, e: True, created=2.0, corpus="mine@1+pubmed@1").run
-    assert sizes_of(other, {"pubmed@1": 9}) == {}
-
-
-def test_a_corpus_that_runs_share_is_drawn_once():
-    shares = {"mirage/mmlu": {"pubmed": 1.0}}
-    made = tuple(
-        Sources(run=f"r{number}", k=2, shares=shares, corpus={"pubmed": 0.9, "wiki": 0.1}) for number in (1, 2)
-    )
-    picture = SOURCES.picture(made, AnalysisOptions(k=2))
-    groups = dict.fromkeys(mark.group for mark in picture.marks)
-    assert list(groups) == [
-        "the corpus itself",
-        "r1, mirage/mmlu",
-        "r2, mirage/mmlu",
-    ]
-    # A source that nothing was found in stands in the table with 0.
-    assert SOURCES.table(made, AnalysisOptions(k=2)).rows[1][:5] == ("r1", "mirage/mmlu", "wiki", 0.0, 0.1)
-
-
 def test_mean_and_spread_over_epochs(store):
     run = add(store, "direct", lambda i, e: i < 10 + 2 * e, epochs=3)
     again = add(store, "rag", lambda i, e: True, created=2.0)
@@ -332,14 +166,13 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
         "listed",
         "rubric",
     }  # confidence, counterfactuals, a list, a judge: their own tests have them
-    assert of_their_own < set(analyses())
     for name in analyses().keys() - of_their_own:
         made = analyse(name, store, [first.run, second.run], AnalysisOptions())
         assert made.table.rows, name
         assert {len(row) for row in made.table.rows} == {len(made.table.columns)}
         assert msgspec.json.encode(made)
-    with pytest.raises(UserError, match="Did you mean 'position'"):
-        analyse("positon", store, [first.run], AnalysisOptions())
+    with pytest.raises(UserError, match="Did you mean 'epochs'"):
+        analyse("epoch", store, [first.run], AnalysisOptions())
     with pytest.raises(UserError, match="needs a run"):
         analyse("epochs", store, [], AnalysisOptions())
 
