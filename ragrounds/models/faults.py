@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ragrounds.base.http import is_transient_status
 from ragrounds.base.records import Fault, Usage
 
 FAILED_FINISHES = frozenset({"error", "abort", "aborted"})
@@ -121,6 +122,24 @@ def too_long(code: str, message: str, fields: dict[str, object] | None = None) -
         size if isinstance(size, int) else _first(_SIZES, message),
         limit if isinstance(limit, int) else _first(_LIMITS, message),
     )
+
+
+def reply_fault(
+    status: int | None, code: str, message: str, wait: float | None, fields: dict[str, object] | None = None
+) -> CallFailed | Transient | None:
+    """Return the fault of an error about the prompt's length or of one that may pass; ``None`` for any other error.
+
+    Args:
+        status: HTTP status; ``None`` if unknown.
+        code, message, fields: see :func:`too_long`.
+        wait: seconds that the server asked to wait.
+    """
+    # Some servers answer 500 to a long prompt, and would again. A limit of the rate has words about tokens, too.
+    if status != 429 and (long := too_long(code, message, fields)):
+        return long.failed(message)
+    if status is not None and is_transient_status(status):
+        return Transient("rate_limit" if status == 429 else "server", message, status, wait)
+    return None
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], message: str) -> int | None:

@@ -14,10 +14,10 @@ import msgspec
 from ragrounds.base.addresses import redirected
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.http import REPLY, BadReply, causes, is_transient_status, read_pieces, retry_after
+from ragrounds.base.http import REPLY, BadReply, causes, read_pieces, retry_after
 from ragrounds.base.records import Fault, Message, Reply, ToolCall, Usage
 from ragrounds.models.base import ProviderModel
-from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, too_long
+from ragrounds.models.faults import FAILED_FINISHES, CallFailed, Transient, reply_fault
 from ragrounds.models.openai_protocol import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
@@ -319,12 +319,9 @@ def _convert_error(error: Exception, model: str, server: str) -> Exception:
         return StopRun(f"The provider of {model} refused the key ({status}): {message}")
     if status == 404:
         return StopRun(f"The provider does not know the model {model!r} (404): {message}")
-    # Some servers answer 500 to a long prompt, and would again. A limit of the rate has words about tokens, too.
-    if status != 429 and (long := too_long("", message)):
-        return long.failed(message)
-    if isinstance(status, int) and is_transient_status(status):
-        wish = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
-        return Transient("rate_limit" if status == 429 else "server", message, status, wish)
+    wait = retry_after(response.headers) if response is not None and hasattr(response, "headers") else None
+    if fault := reply_fault(status if isinstance(status, int) else None, "", message, wait):
+        return fault
     if status is None and any(part in type(error).__name__ for part in _PASSING):
         return Transient("connection", message)
     return CallFailed("bad_request", f"{type(error).__name__}: {message}")

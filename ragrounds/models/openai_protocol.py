@@ -23,7 +23,6 @@ from ragrounds.base.http import (
     BadReply,
     HttpAnswer,
     check_json,
-    is_transient_status,
     read_json,
     retry_after,
     text_of,
@@ -31,7 +30,7 @@ from ragrounds.base.http import (
 )
 from ragrounds.base.records import Message, Reply, TokenLogprob, ToolCall
 from ragrounds.base.text import safe, wellformed
-from ragrounds.models.faults import FAILED_FINISHES, CallFailed, TooLong, Transient, too_long
+from ragrounds.models.faults import FAILED_FINISHES, CallFailed, TooLong, Transient, reply_fault
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
     MOST_CALLS,
@@ -507,12 +506,8 @@ def read_error(
         )
     if status == 429 and code == "insufficient_quota":
         raise StopRun(f"{server}: no credit left (429): {message}")
-    if status == 429:
-        raise Transient("rate_limit", message, status, retry_after(answered.headers))
-    if long := too_long(code, message, fields):  # some servers answer 500 to a long prompt, and would again
-        raise long.failed(message)
-    if is_transient_status(status):
-        raise Transient("server", message, status, retry_after(answered.headers))
+    if fault := reply_fault(status, code, message, retry_after(answered.headers), fields):
+        raise fault
     if code == "content_filter" or "content management policy" in message:
         return Reply(text="", finish="content_filter", model=model)
     if status == 413:

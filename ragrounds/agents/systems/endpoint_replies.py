@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun
-from ragrounds.base.http import HttpAnswer, is_transient_status, retry_after
+from ragrounds.base.http import HttpAnswer, retry_after
 from ragrounds.base.records import Passage, Question, Reply
 from ragrounds.base.text import wellformed
-from ragrounds.models.faults import CallFailed, Transient, too_long
+from ragrounds.models.faults import CallFailed, reply_fault
 from ragrounds.models.openai_protocol import said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
 from ragrounds.recorder.answers import at_path
@@ -69,12 +69,8 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
         raise StopRun(f"{card.base_url} refused the key ({status}): {sentence(message)} Check {where}.")
     if status in (404, 405):
         raise StopRun(f"{card.base_url} has no agent at this address ({status}): {message}")
-    if status == 429:
-        raise Transient("rate_limit", message, status, retry_after(answered.headers))
-    if long := too_long(code, message, fields):
-        raise long.failed(message)
-    if is_transient_status(status):
-        raise Transient("server", message, status, retry_after(answered.headers))
+    if fault := reply_fault(status, code, message, retry_after(answered.headers), fields):
+        raise fault
     if code == "content_filter":
         return EndpointReply(text="", finish="content_filter", model=card.model)
     raise CallFailed("bad_request", f"{status}: {message}")
