@@ -68,18 +68,17 @@ class Verifier(Protocol):
         """
 
 
-class MinedExamples(Struct, frozen=True, kw_only=True):
-    """Examples with their negatives, and the numbers of verdicts."""
+class NegativeCounts(Struct, frozen=True, kw_only=True):
+    """Numbers of candidates and of verdicts on them."""
 
-    examples: list[Example]
-    verifier: str
-    candidates: int
-    negative: int
-    positive: int
+    verifier: str = ""
+    candidates: int = 0
+    negative: int = 0
+    positive: int = 0
     """Number of candidates that the verifier took for relevant: false negatives without verification."""
-    unsaid: int
-    without: int
-    """Number of examples for which no negative was found."""
+    unsaid: int = 0
+    without: int = 0
+    """Number of examples without a hard negative."""
 
 
 def mine(
@@ -91,7 +90,7 @@ def mine(
     mining: Mining,
     verifier: Verifier,
     progress: Callable[[int], None] | None = None,
-) -> MinedExamples:
+) -> tuple[list[Example], NegativeCounts]:
     """Find hard negatives for every example; negatives that an example already has come first.
 
     Args:
@@ -134,8 +133,7 @@ def mine(
             mined.append(msgspec.structs.replace(query_candidates.example, negatives=all_negatives))
         if progress:
             progress(len(mined))
-    return MinedExamples(
-        examples=mined,
+    return mined, NegativeCounts(
         verifier=mining.verifier,
         candidates=sum(counts.values()),
         negative=counts[True],

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.extensions.training.data import Example, diverse, fingerprint, read_pairs, read_texts
-from ragrounds.extensions.training.hard_negatives import mine, open_verifier
+from ragrounds.extensions.training.hard_negatives import NegativeCounts, mine, open_verifier
 from ragrounds.extensions.training.spec import Training
 from ragrounds.tools.index.collection import write_whole
 from ragrounds.tools.index.embedders import Vectors
@@ -23,7 +23,7 @@ Frozen = Callable[[Sequence[str]], Vectors]
 Kept = TypeVar("Kept")
 
 
-class MaterialCounts(Struct, frozen=True, kw_only=True):
+class MaterialCounts(NegativeCounts, frozen=True, kw_only=True):
     """Numbers of texts and pairs that were read, kept and mined."""
 
     texts_read: int = 0
@@ -32,14 +32,6 @@ class MaterialCounts(Struct, frozen=True, kw_only=True):
     pairs: int = 0
     pool: int = 0
     """Number of texts that hard negatives are searched in."""
-    verifier: str = ""
-    candidates: int = 0
-    negative: int = 0
-    positive: int = 0
-    """Number of candidates that the verifier took for relevant."""
-    unsaid: int = 0
-    without: int = 0
-    """Number of pairs without a hard negative."""
 
 
 class Material(Struct, frozen=True, kw_only=True):
@@ -109,7 +101,7 @@ def _make(
         if pool:
             pool = keep_diverse("documents", pool, pool, diversity.documents)
     if mining is not None and examples:
-        mined = mine(
+        examples, negative_counts = mine(
             examples,
             frozen([example.query for example in examples]),
             frozen([example.positive for example in examples]),
@@ -119,8 +111,6 @@ def _make(
             open_verifier(mining.verifier, home),
             lambda done: progress("hard negatives", done),
         )
-        examples = mined.examples
-        counts |= {name: getattr(mined, name) for name in ("verifier", "candidates", "negative", "positive", "unsaid")}
-        counts["without"] = mined.without
+        counts |= msgspec.structs.asdict(negative_counts)
     counts |= {"texts": len(texts), "pairs": len(examples), "pool": len(pool)}
     return Material(texts=texts, examples=examples, counts=MaterialCounts(**counts))

@@ -137,17 +137,19 @@ def test_hard_negatives_are_the_nearest_that_do_not_answer():
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     query = np.array([[1.0, 0.0]], dtype=np.float32)
     verifier = Told(yes={"nearer"}, unsure={"unsure"})
-    found = mine([Example("q", "p", ("given",))], query, vectors[:1], pool, vectors, Mining(candidates=3), verifier)
+    examples, counts = mine(
+        [Example("q", "p", ("given",))], query, vectors[:1], pool, vectors, Mining(candidates=3), verifier
+    )
     assert [one.text for one in verifier.seen[0].candidates] == ["nearer", "unsure", "near"]
     assert verifier.seen[0].positive == pytest.approx(1)
-    assert found.examples == [Example("q", "p", ("given", "near"))]
-    assert (found.candidates, found.negative, found.positive, found.unsaid, found.without) == (3, 1, 1, 1, 0)
+    assert examples == [Example("q", "p", ("given", "near"))]
+    assert (counts.candidates, counts.negative, counts.positive, counts.unsaid, counts.without) == (3, 1, 1, 1, 0)
 
 
 def test_of_an_example_without_a_negative_is_told():
     one = np.array([[1.0, 0.0]], dtype=np.float32)
-    found = mine([Example("q", "p")], one, one, ["p"], one, Mining(), Told())
-    assert (found.examples, found.without) == ([Example("q", "p")], 1)
+    examples, counts = mine([Example("q", "p")], one, one, ["p"], one, Mining(), Told())
+    assert (examples, counts.without) == ([Example("q", "p")], 1)
 
 
 def test_the_margin():
