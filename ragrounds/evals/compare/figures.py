@@ -256,7 +256,7 @@ def paired(
 ) -> PairedFigure:
     """Return the difference `second` minus `first` on the questions for which both have a score."""
     if scorer is not None and scorer.ratio:
-        return _ratio_pair(questions, first, second, seed, scorer)
+        return _ratio_pair(questions, first, second, seed)
     scored_by_both = [
         (question, first_score, second_score)
         for question in questions
@@ -338,9 +338,7 @@ def _ratio_figure(
     )
 
 
-def _ratio_pair(
-    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: ScorerRecord
-) -> PairedFigure:
+def _ratio_pair(questions: Sequence[Question], first: Values, second: Values, seed: int) -> PairedFigure:
     first_values, second_values = _with_parts(first), _with_parts(second)
     shared_questions = [
         question
