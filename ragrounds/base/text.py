@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -207,3 +207,9 @@ def between_marks(text: str, begin: str, end: str) -> list[str]:
         parts.append(text[start:stop])
         index = text.find(begin, stop + len(end))
     return parts
+
+
+def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """Join the first `most` names of a list, and the number of further names."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

@@ -17,7 +17,7 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.plugins import warn_once
 from ragrounds.base.records import Run
 from ragrounds.base.specs import without_addresses
-from ragrounds.base.text import file_name
+from ragrounds.base.text import file_name, listed
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
@@ -248,13 +248,12 @@ def choose_runs(
         )
         if others := [run for run in matches if not _same_setting(run, pick)]:
             names = _differing([pick, *others])
-            listed = [
+            runs_with_settings = [
                 f"{run.id} ({_setting_words(run, names)}, {run.count:,} questions)" for run in (pick, *others[::-1])
             ]
-            more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
             raise UserError(
-                f"{reference!r} has runs that differ in {' and '.join(names)}: {'; '.join(listed[:_NAMED])}{more}. "
-                "Give an id."
+                f"{reference!r} has runs that differ in {' and '.join(names)}: "
+                f"{listed(runs_with_settings, _NAMED, '; ')}. Give an id."
             )
         picks.append(pick)
     return picks

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.text import listed
 from ragrounds.evals.trace.expressions import SIGNS, Comparison, Token, TokenReader
 from ragrounds.evals.trace.filter_fields import (
     ALIASES,
@@ -366,11 +367,8 @@ def _known_value(field: FilterField, value: str, position: int) -> str:
 
 def no_such(field: str, test: ValueTest, existing_names: Sequence[str]) -> FilterError:
     """Return the error for a name that nothing has; `existing_names` are the existing names."""
-    listed = ", ".join(existing_names[:_SHOWN]) + (
-        f" and {len(existing_names) - _SHOWN} more" if len(existing_names) > _SHOWN else ""
-    )
     candidates = [name.partition("[")[0] for name in existing_names] if "[" not in test.value else existing_names
-    known_names = f" There are: {listed}." if existing_names else f" No {field} is known here."
+    known_names = f" There are: {listed(existing_names, _SHOWN)}." if existing_names else f" No {field} is known here."
     return FilterError(
         f"No {field} is called or holds {test.value!r}.{nearest(test.value, candidates)}{known_names}",
         test.position,

@@ -30,6 +30,7 @@ from ragrounds.base.records import (
     Score,
     Step,
 )
+from ragrounds.base.text import listed
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.codec import Packed, unpack, unpack_many
 from ragrounds.evals.store.run_names import kept_names
@@ -311,8 +312,7 @@ def _question(store: Store, run: Run, question_id: str) -> tuple[Question, Gold]
             f"{question_id!r} names several questions: {', '.join(stored.question.id for stored in matches)}."
         )
     ids = [question.id for question in store.questions(run)[0]]
-    more = f" and {len(ids) - _MAX_NAMED:,} more" if len(ids) > _MAX_NAMED else ""
-    near = nearest(question_id, ids) or f" It has {', '.join(ids[:_MAX_NAMED])}{more}."
+    near = nearest(question_id, ids) or f" It has {listed(ids, _MAX_NAMED)}."
     raise UserError(f"The run {run.id} has no question {question_id!r}.{near}")
 
 

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from rich.text import Text
 
+from ragrounds.base.text import listed
 from ragrounds.extensions.studies.paper_table import CellResult
 from ragrounds.extensions.studies.study import Study, StudyCell
 from ragrounds.extensions.studies.tables import WORDS
@@ -54,8 +55,7 @@ class StudyProgress(TaskDisplay):
 
     def group(self, cells: Sequence[StudyCell]) -> None:
         """Show the cells that are carried out next."""
-        more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
-        self._current_group, self._attempts = f"{cells[0].name}{more}", (0, 0)
+        self._current_group, self._attempts = listed([cell.name for cell in cells], 1), (0, 0)
 
     def attempts(self, done: int, total: int) -> None:
         """Show the progress of the current cells, in attempts."""

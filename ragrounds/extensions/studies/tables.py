@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.records import Run
+from ragrounds.base.text import listed
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.extensions.studies.paper_table import State, StudyFinding, StudyTable, TableCell
@@ -220,9 +221,8 @@ def study_notes(table: StudyTable) -> list[str]:
     """
     notes = list(table.notes)
     for state, reason, cells in _reasons(table):
-        examples = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
-        more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
-        notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({examples}{more}): {reason}")
+        examples = listed([f"{cell.row} · {cell.column}" for cell in cells], 2)
+        notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({examples}): {reason}")
     return [*notes, *_waiting(table), *_doubts(table)]
 
 

@@ -11,6 +11,7 @@ import msgspec
 from ragrounds.agents.agent import names as shipped
 from ragrounds.agents.agent import open_agent
 from ragrounds.base.records import Run
+from ragrounds.base.text import listed
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.cause_counts import CauseCount
 from ragrounds.evals.compare.abstract import Abstract
@@ -26,7 +27,7 @@ from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.tables.analysis_tables import analysis_table, rename_runs
-from ragrounds.ui.tables.comparison_words import lack_lines, listed, missing_commands, who_answered
+from ragrounds.ui.tables.comparison_words import lack_lines, missing_commands, who_answered
 from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
 from ragrounds.ui.tables.one_screen import conclusion_lines, summary_table, table_remarks
 from ragrounds.ui.text import number_of, one_line

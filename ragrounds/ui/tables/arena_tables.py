@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.base.text import listed
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.tables.comparison_words import all_others, listed
+from ragrounds.ui.tables.comparison_words import all_others
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, dollars, ends, figure_text, number_of, one_line, percent, tokens
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragrounds.base.records import Question, Run
+from ragrounds.base.text import listed
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.scorers import described
@@ -16,7 +17,7 @@ from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.stats.intervals import identical_runs_bound
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import SMOLLM2, SMOLLM2_CAVEAT
-from ragrounds.ui.tables.comparison_words import listed, noise_words
+from ragrounds.ui.tables.comparison_words import noise_words
 from ragrounds.ui.text import number_of, one_line, percent, safe
 
 FEW = 10

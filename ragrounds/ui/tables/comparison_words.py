@@ -12,6 +12,7 @@ from itertools import groupby
 from shlex import quote
 
 from ragrounds.base.specs import without_addresses
+from ragrounds.base.text import listed
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, ComparedSystem
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
@@ -91,7 +92,6 @@ def kappa_ends(agreement: Agreement) -> str:
     return "no interval: too few answers are labelled differently"
 
 
-_MAX_LISTED = 5
 """Number of runs that are named; further runs are counted."""
 
 
@@ -275,12 +275,6 @@ def _cheapest_tied(
         return ""
     run = tied[known.index(min(known))].run
     return f"; {names[run]} is the cheapest, {prices[run]}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join the first names of a list, and the number of further names."""
-    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more
 
 
 def alone_words(line: RunFigures, unit: str) -> str:

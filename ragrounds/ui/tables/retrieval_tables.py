@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.base.text import listed
 from ragrounds.evals.retrieval.comparison import QueryDifference, RetrievalComparison
 from ragrounds.evals.retrieval.similarity import MEASURES, CorrelationDifference
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.tables.comparison_words import listed
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, size
 
