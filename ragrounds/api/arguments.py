@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_or
 from msgspec import Struct
 from msgspec.structs import fields
 
-from ragrounds.api.workspace import Progress, RunsGiven, one_of
-from ragrounds.base.errors import UserError, nearest
+from ragrounds.api.workspace import Progress, RunsGiven
+from ragrounds.base.errors import UserError, nearest, one_of
 from ragrounds.base.settings import Settings
 
 P = ParamSpec("P")

@@ -29,7 +29,6 @@ from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     RunsGiven,
     chosen_settings,
-    one_of,
     open_selected_runs,
     open_store,
     replaced_file,
@@ -37,7 +36,7 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
-from ragrounds.base.errors import UserError
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.spent import Spent

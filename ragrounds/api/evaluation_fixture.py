@@ -25,8 +25,8 @@ from ragrounds.api.journal import JournalFile, read_journal, write_journal
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.run import RunResult
 from ragrounds.api.runs import runs
-from ragrounds.api.workspace import RunsGiven, one_of
-from ragrounds.base.errors import Interrupted, UserError, nearest
+from ragrounds.api.workspace import RunsGiven
+from ragrounds.base.errors import Interrupted, UserError, nearest, one_of
 from ragrounds.base.settings import Settings
 from ragrounds.ui.tables.claim_text import against_lines, claim_lines
 from ragrounds.ui.tables.comparison_tables import print_comparison

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.workspace import one_of, open_store, texts, user_prices
+from ragrounds.api.workspace import open_store, texts, user_prices
 from ragrounds.base.contracts import Model
-from ragrounds.base.errors import UserError
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse

@@ -18,8 +18,8 @@ from typing import Annotated
 from msgspec import Struct
 
 from ragrounds.api.arguments import Arg
-from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
-from ragrounds.base.errors import UserError
+from ragrounds.api.workspace import Progress, chosen_settings, open_store, unheard
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores

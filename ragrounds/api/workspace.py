@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from ragrounds.base.contracts import Model
-from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.judges.rescoring import refresh_scores
@@ -28,17 +28,6 @@ Progress = Callable[[str, int], None]
 
 def unheard(task: str, done: int) -> None:
     """Ignore the progress."""
-
-
-def one_of(name: str, text: str, choices: Sequence[str]) -> str:
-    """Return `text` if it is among `choices`.
-
-    Raises:
-        UserError: it is not; the message names the nearest and all of `choices`.
-    """
-    if text not in choices:
-        raise UserError(f"{name} {text!r} is unknown.{nearest(text, choices)} Known: {', '.join(choices)}.")
-    return text
 
 
 def user_settings() -> Settings:

@@ -10,7 +10,7 @@ Only :func:`as_arguments` translates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -119,3 +119,14 @@ class Interrupted(StopRun):
 def unknown(kind: str, name: str, known_names: Iterable[str], where: str) -> UserError:
     """Build the error for an unknown name. `where` is the command that lists the known names."""
     return UserError(f"Unknown {kind} {name!r}.{nearest(name, known_names)} See `{where}` for all of them.")
+
+
+def one_of(name: str, text: str, choices: Collection[str]) -> str:
+    """Return `text` if it is among `choices`.
+
+    Raises:
+        UserError: it is not; the message names the nearest and all of `choices`.
+    """
+    if text not in choices:
+        raise UserError(f"{name} {text!r} is unknown.{nearest(text, choices)} Known: {', '.join(choices)}.")
+    return text

@@ -23,7 +23,7 @@ from ragrounds.api.people import (
 )
 from ragrounds.api.score import JudgeArguments, JudgeResult
 from ragrounds.api.score import judge as judge_runs
-from ragrounds.api.workspace import one_of
+from ragrounds.base.errors import one_of
 from ragrounds.cli import options
 from ragrounds.cli.arena import STOP, pressed_key
 from ragrounds.cli.commands import Group

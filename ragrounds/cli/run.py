@@ -13,7 +13,7 @@ from ragrounds.api.progress import TerminalListener
 from ragrounds.api.recipes import is_sample
 from ragrounds.api.run import RunResult, run
 from ragrounds.api.run_request import RunArguments
-from ragrounds.api.workspace import one_of
+from ragrounds.base.errors import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_next

@@ -26,8 +26,7 @@ from ragrounds.api.trace import (
     unknown_attempts,
     view,
 )
-from ragrounds.api.workspace import one_of
-from ragrounds.base.errors import UserError
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell

@@ -13,13 +13,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.errors import one_of
 from ragrounds.base.records import Attempt, Question, Run
 from ragrounds.base.spent import Spent
 from ragrounds.evals.compare.comparability import ComparisonSet
@@ -108,14 +108,8 @@ def cost_measure(name: str) -> CostMeasure | None:
     Raises:
         UserError: the measure is unknown.
     """
-    for candidate in get_args(CostMeasure):
-        if candidate == name:
-            measure: CostMeasure = candidate
-            return measure
-    if name == "auto":
-        return None
-    known_names = ("auto", *get_args(CostMeasure))
-    raise UserError(f"--cost {name!r} is unknown.{nearest(name, known_names)} Known: {', '.join(known_names)}.")
+    known_name = one_of("--cost", name, ("auto", *get_args(CostMeasure)))
+    return None if known_name == "auto" else cast(CostMeasure, known_name)
 
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:

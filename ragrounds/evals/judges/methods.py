@@ -9,7 +9,7 @@ from typing import cast
 from msgspec import Struct
 
 from ragrounds.base import hooks
-from ragrounds.base.errors import UserError, nearest
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.plugins import discover
 from ragrounds.base.records import Attempt, Gold, Question, Run
 from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
@@ -43,9 +43,7 @@ def find_method(name: str) -> JudgeMethod:
     base = methods.get(name.partition("[")[0])
     if isinstance(base, LabelMethod) and (variant := base.behind(name, tuple)).name == name:
         return variant
-    if name not in methods:
-        raise UserError(f"--kind {name!r} is unknown.{nearest(name, methods)} Known: {', '.join(methods)}.")
-    return methods[name]
+    return methods[one_of("--kind", name, methods)]
 
 
 def label_method(name: str) -> LabelMethod:

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.execution import Workspace
-from ragrounds.api.workspace import Progress, one_of, unheard
-from ragrounds.base.errors import UserError
+from ragrounds.api.workspace import Progress, unheard
+from ragrounds.base.errors import UserError, one_of
 from ragrounds.extensions.training.card import TABLE, write_pair
 from ragrounds.extensions.training.evaluation import PairTable, pair_spec
 from ragrounds.extensions.training.evaluation import evaluate as evaluate_pairs
