@@ -61,6 +61,8 @@ class RunGroup(Struct):
     comparison: Comparison | None = None
     costs: dict[str, QuestionCost] = {}
     """Run id → costs of the run in the comparison."""
+    cost_cells: dict[str, int] = {}
+    """Name of a column of costs → cells of its longest figure."""
     trouble: str = ""
     """Reason why the runs cannot be compared; empty if they can."""
     folded: bool = True
@@ -181,6 +183,11 @@ class HomeScreen(Screen[int | None]):
             tables = comparison.shown_tables() if comparison else ()
             # Costs first: lines are drawn by another thread, which asks for them as soon as there is a comparison.
             group.costs = run_costs(comparison, [tables[0][0]] if tables else []) if comparison else {}
+            rows = comparison.rows if comparison else ()
+            group.cost_cells = {
+                column.name: max((len(column.cell(row)) for row in rows), default=0)
+                for column in cost_columns(group.costs)
+            }
             group.comparison = comparison
             group.trouble = "" if finished else "No run is finished yet."
         except UserError as error:
@@ -275,8 +282,12 @@ class HomeScreen(Screen[int | None]):
 
     def _columns(self, width: int) -> list[tuple[str, int]]:
         """Return the heading and the cells of each column at the right."""
-        columns = self._cost_columns(width, {})
-        return [*_SCORE, *((title := column.heading or column.name, max(_COST, len(title) + 1)) for column in columns)]
+        columns = [*_SCORE]
+        for column in self._cost_columns(width, {}):
+            title = column.heading or column.name
+            longest = max((group.cost_cells.get(column.name, 0) for group in self.groups), default=0)
+            columns.append((title, max(_COST, 1 + len(title), 1 + longest)))
+        return columns
 
     def _doubt(self, run: Run) -> str:
         """Return what makes a figure doubtful: progress of an unfinished run, failures."""

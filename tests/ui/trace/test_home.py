@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -86,6 +87,19 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert is_beside is (size[0] >= 140)
         assert lines[-1].lstrip().startswith("⏎ Open")
         assert all(len(line) <= size[0] for line in lines)
+
+
+async def test_no_price_and_no_time_is_cut(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run = make_run(store, "cheap", 40, questions=[question(number) for number in range(40)])
+        made = [replace(attempt(run, number, ()), cost_uncached=1.2e-7, seconds=65.0) for number in range(40)]
+        store.add_attempts(run, made, [score(number, True) for number in range(40)])
+        app = TraceApp(store)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot)
+            line = next(line for line in screen(app).splitlines() if "cheap" in line)
+            assert " $0.000012 " in line
+            assert "1 min 05 s" in line
 
 
 async def test_a_change_during_a_slow_reading_starts_no_second_one(
