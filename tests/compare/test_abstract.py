@@ -77,6 +77,7 @@ def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_conclude
     (what,) = found.findings
     assert (what.kind, what.ahead, len(what.open)) == ("open", (), 1)
     assert "attempts that are still open could turn that round" in said
+    assert "not significantly different" not in said  # the table marks the difference
     assert lack == "32 attempts are not made yet; they count as not correct (broken: 32 of 40)."
     assert found.missing_results
     assert missing_commands(found) == [f"ragrounds runs resume {broken.id}"]
@@ -85,6 +86,15 @@ def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_conclude
     found, (_, said), (lack,) = told(store, [high, few])
     assert found.findings[0].kind == "ahead"
     assert lack == "2 attempts failed; they count as not correct (few: 2 of 40)."
+
+
+def test_an_open_difference_that_the_table_marks_is_not_called_insignificant(store):
+    runs = [
+        add_run(store, name, ASKED, right(*c)) for name, c in (("high", (36,)), ("low", (8,)), ("broken", (8, ...)))
+    ]
+    _, (_, said), _ = told(store, runs)
+    assert "better than 1 of 2 others: 90.00 %; open attempts could reverse the difference to broken" in said
+    assert "not significantly different" not in said
 
 
 def test_answers_that_no_judge_and_no_scorer_read_are_apart(store):

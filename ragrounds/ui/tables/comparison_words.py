@@ -210,7 +210,8 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         price: text that is written after the figure.
     """
     value = plain_figure(finding.best, finding.unit) + price
-    not_separated = [names[run] for run in finding.not_separated]
+    open_runs = {entry.worse for entry in finding.open if entry.better == finding.best.run}
+    not_separated = [names[run] for run in finding.not_separated if run not in open_runs]
     if len(not_separated) > MAX_NOT_SEPARATED:  # the table next to it has them all
         not_separated = [not_separated[0], f"{len(not_separated) - 1} others"]
     match finding.kind:
@@ -219,7 +220,9 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
             return f"is significantly better than {all_others(len(finding.ahead))}: {value}, {distance}"
         case "ahead of some":
             count = f"{len(finding.ahead)} of {len(finding.ahead) + len(finding.not_separated)} others"
-            rest = f"; not significantly different from {joined_words(not_separated)}"
+            rest = f"; not significantly different from {joined_words(not_separated)}" if not_separated else ""
+            if reversible := [names[run] for run in finding.not_separated if run in open_runs]:
+                rest += f"; open attempts could reverse the difference to {joined_words(reversible)}"
             return f"is significantly better than {count}: {value}{rest}"
         case "untested":
             reason = untested_words(finding)

@@ -202,7 +202,10 @@ def summary_table(
         counted = {line.run: line.overall.n for line in first.lines}
         columns += differing([Column("n", lambda row: counted[row.run])])
     columns += differing(cost_columns(costs))
-    rare_verbs = dict.fromkeys(step.verb for row in rows for step in row.steps if step.is_rare)
+    # A step that never happened has a sentence of its own in the conclusion.
+    rare_verbs = dict.fromkeys(
+        step.verb for row in rows for step in row.steps if step.is_rare and not step.never_happened
+    )
     columns += [Column(verb, partial(_rare_step, verb=verb)) for verb in rare_verbs]
     title = f"{safe(comparison.benchmark)} · {number_of(comparison.questions, 'question')}"
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
@@ -357,7 +360,9 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
         best = costs.get(scorer_finding.best.run, 0.0)
-        if cheaper := [run for run in scorer_finding.not_separated if costs.get(run, best) < best]:
+        open_runs = {entry.worse for entry in scorer_finding.open}  # their differences have a ▲ or ▼ in the table
+        close_runs = [run for run in scorer_finding.not_separated if run not in open_runs]
+        if cheaper := [run for run in close_runs if costs.get(run, best) < best]:
             run = max(
                 cheaper, key=lambda candidate: scores[candidate] * (1 if scorer_finding.direction == "higher" else -1)
             )
@@ -369,7 +374,11 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
             yield f"{names[run]} ({score}) {verdict} {share}."
             return
         for tradeoff in frontier.tradeoffs if described(table.scorer).accuracy else ():
-            if tradeoff.dearer == scorer_finding.best.run and tradeoff.price.value is not None:
+            if (
+                tradeoff.dearer == scorer_finding.best.run
+                and tradeoff.cheaper not in open_runs
+                and tradeoff.price.value is not None
+            ):
                 price = (
                     f"{float(f'{tradeoff.price.value:.2g}'):,.0f} tokens"
                     if frontier.measure == "tokens"
