@@ -24,7 +24,7 @@ _AROUND = 60
 """Rows that are read at a time: about a screenful."""
 _SAMPLED = 50
 """Rows that are sampled for the common beginning of their ids."""
-_OPTIONAL = ((26, "answer", 6), (26, "gold", 6), (70, "time", 7), (62, "tokens", 6), (54, "cost", 7))
+_OPTIONAL = ((26, "answer", 6), (26, "gold", 6), (70, "time", 7), (62, "tokens", 6), (54, "cost", 9))
 """Optional columns of the list: minimal width of the list, name, cells."""
 _ID, _WIDE = 14, 60
 """Maximal cells of a question's id; cells of a question's column from which it has the id next to the text."""

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import dollars, safe
 
 MARKDOWN = 50_000
 """Characters of one page that are laid out as Markdown."""
@@ -246,6 +246,4 @@ def fit(text: str, width: int, right: bool = False) -> str:
 
 def narrow_dollars(value: float | None) -> str:
     """Return dollars for a narrow column; an unknown cost is a question mark, never 0."""
-    if value is None:
-        return "$?"
-    return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.2g}" if value >= 1e-4 else f"${value:.0e}"
+    return "$?" if value is None else dollars(value)
