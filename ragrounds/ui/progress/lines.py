@@ -42,8 +42,9 @@ def progress_line(facts: ProgressFacts) -> str:
     flying = flying if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
     stopping = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
+    servers = server_words(facts.servers) if flying else []
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
-            f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
+            f"tried again: {retried}" if retried else "", *servers, journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
     return "; ".join((f"{counts_line(facts)}, {time_left(facts)}", *(part for part in rest if part)))
 
@@ -111,7 +112,7 @@ def _budget_part(part: BudgetUse) -> str:
     limit = format_amount(part.limit) + (" tokens" if part.unit == "tokens" else "")
     if part.used is None:
         return f"budget used: unknown, of {limit}"
-    share = f" ({min(100, int(100 * part.used / part.limit))} %)" if part.limit else ""
+    share = f" ({int(100 * part.used / part.limit)} %)" if part.limit else ""
     return f"budget used: {format_amount(part.used)} of {limit}{share}"
 
 

@@ -193,6 +193,12 @@ def test_nothing_is_interpreted() -> None:
     assert progress_line(hostile).isprintable()
 
 
+def test_the_last_line_states_an_exceeded_budget_and_no_server_at_rest():
+    line = progress_line(facts(flying=0, budget=(BudgetUse("dollars", 0.33, 0.2),)))
+    assert "budget used: $0.33 of $0.20 (165 %)" in line
+    assert "calls in flight" not in line
+
+
 def test_wide_letters_are_two_columns() -> None:
     wide = facts(agents=1, flying=0)
     lines = drawn(replace(wide, agents=(agent(1, name="検索と推論" * 8),), benchmark="問題" * 30), 80, 24)
