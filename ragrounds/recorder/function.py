@@ -118,7 +118,7 @@ def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:
     types_of = _types(function)
     if len(needed) == 1 or (not needed and len(takes) == 1):
         only_argument = needed[0] if needed else next(iter(takes))
-        way = _way(types_of.get(only_argument, takes[only_argument].annotation))
+        way = given_form(types_of.get(only_argument, takes[only_argument].annotation))
         if way == "mapping" and wiring.input and only_argument not in wiring.input:
             return _CallPlan("mapping")
         if not wiring.input and takes[only_argument].kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -131,7 +131,7 @@ def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:
     if not wiring.input:  # options that are requested as a dictionary
         options_keys = {key for key in fields if key == "options" and key in takes}
         fields |= {
-            key: "choices" for key in options_keys if _way(types_of.get(key, takes[key].annotation)) == "mapping"
+            key: "choices" for key in options_keys if given_form(types_of.get(key, takes[key].annotation)) == "mapping"
         }
     for key in fields:
         if key not in takes:
@@ -153,11 +153,12 @@ def _types(function: Callable[..., object]) -> Mapping[str, object]:
         return {}
 
 
-def _way(annotation: object) -> Literal["prompt", "question", "messages", "mapping"]:
+def given_form(annotation: object) -> Literal["prompt", "question", "messages", "mapping"]:
+    """Return the form in which an argument or a key of a state takes a question, by its type."""
     origin = typing.get_origin(annotation)
     if origin is typing.Union or type(annotation).__name__ == "UnionType":  # `X | Y`, from Python 3.10 on
         inside = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
-        return "prompt" if str in inside or not inside else _way(inside[0])
+        return "prompt" if str in inside or not inside else given_form(inside[0])
     base = origin or annotation
     is_question_name = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"
     if is_question_name or is_class(base, "ragrounds.base.records.Question"):

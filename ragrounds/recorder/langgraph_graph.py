@@ -27,6 +27,7 @@ from .answers import (
 )
 from .callbacks import handlers
 from .errors import AskedPerson, Refused, failure, nearest
+from .function import given_form
 from .observer import Observer, SystemAnswer
 
 MOST_ANSWERS = 50
@@ -83,11 +84,15 @@ class GraphSystem:
         """Determine the keys of a graph with a state."""
         name, wiring = self._wiring.name, self._wiring
         # Before LangGraph 0.5, the schemas have the second names.
-        input_keys = _keys_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None)) or keys
-        output_keys = _keys_of(getattr(builder, "output_schema", None) or getattr(builder, "output", None)) or keys
+        input_types = _types_of(getattr(builder, "input_schema", None) or getattr(builder, "input", None))
+        input_keys = list(input_types) or keys
+        output_schema = getattr(builder, "output_schema", None) or getattr(builder, "output", None)
+        output_keys = list(_types_of(output_schema)) or keys
         self.input = wiring.input or guess_fields(
             [key for key in input_keys if key in keys or not keys], self.takes_context
         )
+        if "options" in self.input and not wiring.input and given_form(input_types.get("options")) == "mapping":
+            self.input = {**self.input, "options": "choices"}
         if not self.input and len(input_keys) == 1 and not self.takes_context:
             self.input = {input_keys[0]: "prompt"}
         if not self.input and not self.takes_context:
@@ -112,7 +117,7 @@ class GraphSystem:
     def _resolve_function_keys(self, start_channel: object) -> None:
         """Determine the input of a function of the functional API, by its type."""
         kind = getattr(start_channel, "typ", None)
-        keys = _keys_of(kind)
+        keys = list(_types_of(kind))
         if self.input or (keys and (guess := guess_fields(keys))):
             self.input = self.input or guess
             return
@@ -140,7 +145,7 @@ class GraphSystem:
             raise Refused(f"{name} takes ragrounds' own context: context and config have no effect.")
         if schema is None and context:
             raise Refused(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
-        fields = _keys_of(schema)
+        fields = list(_types_of(schema))
         for key in context:
             if fields and key not in fields:
                 listing = ", ".join(fields)
@@ -290,17 +295,21 @@ def _as_messages(value: object) -> object:
     return [HumanMessage(str(message["content"])) for message in value]
 
 
-def _keys_of(schema: object) -> list[str]:
-    """Return the fields of a schema: a typed dictionary, a dataclass, a pydantic model."""
+def _types_of(schema: object) -> Mapping[str, object]:
+    """Return the types of a schema's fields, as far as they can be resolved.
+
+    Args:
+        schema: a typed dictionary, a dataclass or a pydantic model; anything else has no fields.
+    """
     fields = getattr(schema, "model_fields", None) or getattr(schema, "__annotations__", None)
     if not isinstance(schema, type) or not fields or schema.__module__ == "builtins":
-        return []
+        return {}
     if hasattr(schema, "model_fields"):
-        return list(fields)
+        return {name: field.annotation for name, field in fields.items()}
     try:
-        return list(typing.get_type_hints(schema))
+        return typing.get_type_hints(schema)
     except Exception:  # a type that is imported for type checkers only
-        return list(fields)
+        return dict.fromkeys(fields)
 
 
 def _tasks_mode() -> str:

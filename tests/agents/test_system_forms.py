@@ -146,6 +146,15 @@ class Letter(Enum):
     B = "B"
 
 
+class OptionsByLetter(TypedDict, total=False):
+    question: str
+    options: dict[str, str]
+    answer: str
+
+
+letters = one_node(OptionsByLetter, lambda state: {"answer": " ".join(state["options"])})
+
+
 class Structured(TypedDict):
     question: str
     structured: object
@@ -328,6 +337,7 @@ def forms(tmp_path_factory):
         ("question_to_answer", "Heparin it is."),
         ("arguments", "False True en"),
         ("options_apart", "ATrue BTrue CTrue"),
+        ("letters", "A B C"),
         ("messages_to_text", LAST),
         ("mapping", LAST),
         ("typed", "typed"),
