@@ -37,7 +37,7 @@ from ragrounds.base.records import Attempt, Call, Called, Entered, Left, Message
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_rows, score_rows
-from ragrounds.evals.store.journal import _rows, attempt_payer
+from ragrounds.evals.store.journal import attempt_payer, call_rows
 from ragrounds.evals.store.schema import Row
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -229,7 +229,9 @@ def small_rows(store: Any, run: Any, asked: Any, golds: Any, texts: MadeTexts) -
 
 def recorded(key: str, kind: Any, actor: str, at: float, asked: Any, gave: Any, run: Any, id: str) -> Iterator[Row]:
     """A call of the journal."""
-    yield from _rows(Entry(key=key, kind=kind, actor=actor, request=asked), gave, at, 0.1, attempt_payer(run, id, 0))
+    yield from call_rows(
+        Entry(key=key, kind=kind, actor=actor, request=asked), gave, at, 0.1, attempt_payer(run, id, 0)
+    )
 
 
 def scored(attempt: Any, question: Any, gold: Any, number: int) -> Iterator[Row]:

@@ -37,7 +37,7 @@ from ragrounds.base.records import (
     Score,
     Usage,
 )
-from ragrounds.evals.store.journal import _rows
+from ragrounds.evals.store.journal import call_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
@@ -97,7 +97,7 @@ def make_long(store: Store) -> Run:
         key = f"{index:064x}"
         request = Request(messages=(Message("user", (f"prompt {index} word " * half)[:half]),))
         reply = Reply(text=(f"reply {index} *word* " * half)[:half])
-        rows += _rows(Entry(key=key, kind="model", actor="m", request=request), reply, 0.0, 0.1, b"")
+        rows += call_rows(Entry(key=key, kind="model", actor="m", request=request), reply, 0.0, 0.1, b"")
         call = Call(key=key, kind="model", role="answering", node=f"node {index % 7} of {index}", actor="m", at=0.0,
                     seconds=0.1, usage=Usage(10, 10), cost_uncached=0.001)  # fmt: skip
         events += [Entered(step=index, node=call.node, at=0.0), Called(step=index, call=call),

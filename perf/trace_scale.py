@@ -43,7 +43,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.database import insert_new
-from ragrounds.evals.store.journal import _rows
+from ragrounds.evals.store.journal import call_rows
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import group
@@ -70,7 +70,7 @@ def make_calls(store: Store, texts: MadeTexts) -> tuple[list[TracedCall], list[T
         number: int, kind: Literal["model", "search"], asked: Request | SearchRequest, gave: Reply | SearchResult
     ) -> str:
         key = f"{kind}{number}".encode().hex().zfill(64)
-        rows.extend(_rows(Entry(key=key, kind=kind, actor="made:model", request=asked), gave, 0.0, 0.1, b""))
+        rows.extend(call_rows(Entry(key=key, kind=kind, actor="made:model", request=asked), gave, 0.0, 0.1, b""))
         return key
 
     for number in range(POOL):
