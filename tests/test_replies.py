@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ragrounds.base.replies import Omission, plain_text, read_reply
+from ragrounds.base.replies import Omission, json_objects, plain_text, read_reply
 
 THOUGHT = "So it may be A."
 CLOSED = {
@@ -121,3 +121,11 @@ def test_hostile_replies_take_little_time(part):
     begin = time.process_time()
     read_reply(part * (200_000 // len(part)))
     assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("part", ["{", "\\boxed{", "{ ", "{'"])
+def test_braces_that_begin_no_object_take_little_time(part):
+    text = part * (100_000 // len(part)) + '{\n "a": {}} {} {"b'
+    begin = time.process_time()
+    assert [text[start:end] for _, start, end in json_objects(text)] == ['{\n "a": {}}', "{}"]
+    assert time.process_time() - begin < 1

@@ -77,6 +77,9 @@ _LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}
 _SPACES = re.compile(r"[^\S\n]{2,99}|[^\S\n ]")
 """Blanks that are not one space already: each match costs memory, and a long text has a million single spaces."""
 
+_OBJECT_START = re.compile(r'\{(?=[ \t\n\r]{0,999}["}])')
+"""Brace that may begin a JSON object. The decoder takes time by the whole text before each one that it refuses."""
+
 
 class Omission(NamedTuple):
     """Part of a reply that is not its answer."""
@@ -179,13 +182,11 @@ def even_text(text: str) -> str:
 def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     """Yield the JSON objects in the text in order, each with its start and end. Nested objects are not yielded."""
     decoder = json.JSONDecoder()
-    start = text.find("{")
-    while start >= 0:
+    end = 0
+    while begin := _OBJECT_START.search(text, end):
         try:
-            parsed, end = decoder.raw_decode(text, start)
+            parsed, end = decoder.raw_decode(text, begin.start())
         except (ValueError, RecursionError):
-            end = start + 1
+            end = begin.end()
         else:
-            if isinstance(parsed, dict):
-                yield parsed, start, end
-        start = text.find("{", end)
+            yield parsed, begin.start(), end
