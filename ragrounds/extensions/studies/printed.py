@@ -29,7 +29,7 @@ def _find_printed(run: Run, models: Sequence[str], line: RunFigures, scorer: str
                 for cell in cells.get(row.name, ())
                 if _is_same_run(cell.settings, run, models, scorer, judges)
             }
-            for column in study.columns:
+            for column in study.columns if benchmarks else ():
                 cell_benchmarks = [benchmarks.get(name) for name in mean_columns.get(column.name, (column.name,))]
                 figure = study.published(row.name, column.name)
                 if figure is not None and len(cell_benchmarks) == len(line.datasets) == len(
