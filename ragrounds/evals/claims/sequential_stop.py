@@ -189,8 +189,11 @@ class ClaimStop:
         return record
 
     def _keep_values(self, run: Run, attempt: Attempt, score: Score | None) -> None:
-        values = {measure: measured_value(measure, attempt.status, score) for measure in self._measures}
+        values = {measure: self._measured(measure, run, attempt, score) for measure in self._measures}
         self._values[run.id, attempt.question_id][attempt.epoch] = values
+
+    def _measured(self, measure: str, run: Run, attempt: Attempt, score: Score | None) -> float | None:
+        return measured_value(measure, attempt.status, score)
 
     def _count(self) -> None:
         while self._next < len(self.rounds) and self._live.decision == "undecided":
