@@ -50,9 +50,6 @@ EARLY = (
 )
 """Slow tests that only compute, for a minute each: they are run with the preparations."""
 IDLE = ("nice", "-n", "19")
-WITHOUT_PACKAGES = ("tests/engine/test_run_reads.py", "tests/engine/test_system_identity.py")
-"""Files of tests of what a system reads: no version of a package changes it, and they take a third of their folder's
-time. The tests of the wheel run them under the newest Python."""
 
 
 def say(line: str) -> None:
@@ -417,7 +414,7 @@ def check_lowest_versions(run: Runner) -> None:
     """Run the quick tests of the core with the lowest versions that pyproject.toml allows, under the lowest Python."""
     if python := run.environments.get("lowest versions"):
         folders = ["tests/stats", "tests/scorers", "tests/engine", "tests/store"]
-        tests = [python, "-m", "pytest", "-n", "2", *folders, *(f"--ignore={file}" for file in WITHOUT_PACKAGES)]
+        tests = [python, "-m", "pytest", "-n", "2", *folders]
         few = {"RAGROUNDS_TEST_EXAMPLES": "25"}
         run.part("tests with the lowest versions", tests, aim=300, tests=True, environment=few)
 

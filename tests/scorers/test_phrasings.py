@@ -55,8 +55,9 @@ def test_no_text_holds_the_reader_up(piece):
     def seconds(length):
         text = (piece * (length // len(piece)))[:length]
         begun = time.process_time()
-        for question, end in ((NUTRITION, ""), (TRIAL, "\nE")):
-            read_robustly(text + end, question)
+        for question in (NUTRITION, TRIAL):
+            for end in ("", "\nE"):
+                read_robustly(text + end, question)
         return time.process_time() - begun
 
-    assert seconds(400_000) < 8 * seconds(100_000) + 0.1
+    assert seconds(400_000) < 8 * seconds(100_000) + 0.2
