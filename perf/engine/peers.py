@@ -126,6 +126,7 @@ def three_bare_nodes() -> Any:
 
 
 async def bare_graph(path: Path, url: str, concurrency: int, out: Path) -> None:
+    """The three bare nodes."""
     built = three_bare_nodes()
     await pooled(lambda prompt: built.ainvoke({"prompt": prompt}), prompts(path), concurrency)
 

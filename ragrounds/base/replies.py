@@ -77,7 +77,7 @@ _LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}
 _SPACES = re.compile(r"[^\S\n]{2,99}|[^\S\n ]")
 """Blanks that are not one space already: each match costs memory, and a long text has a million single spaces."""
 
-_OBJECT_START = re.compile(r'\{(?=[ \t\n\r]{0,999}["}])')
+_OBJECT_START = re.compile(r'\{(?=[ \t\n\r]*["}])')
 """Brace that may begin a JSON object. The decoder takes time by the whole text before each one that it refuses."""
 
 

@@ -128,11 +128,8 @@ def _call_plan(function: Callable[..., object], wiring: Wiring) -> _CallPlan:
     fields = dict(wiring.input) or {key: key for key in needed if key in FIELDS}
     if "question" in fields and not wiring.input and "options" not in fields and "options" in takes:
         fields["options"] = "options"
-    if not wiring.input:  # options that are requested as a dictionary
-        options_keys = {key for key in fields if key == "options" and key in takes}
-        fields |= {
-            key: "choices" for key in options_keys if given_form(types_of.get(key, takes[key].annotation)) == "mapping"
-        }
+    if not wiring.input and "options" in takes:
+        fields = options_in_form(fields, types_of.get("options", takes["options"].annotation))
     for key in fields:
         if key not in takes:
             raise Refused(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
@@ -151,6 +148,12 @@ def _types(function: Callable[..., object]) -> Mapping[str, object]:
         return typing.get_type_hints(called)
     except Exception:  # a type that is imported for type checkers only
         return {}
+
+
+def options_in_form(fields: dict[str, str], annotation: object) -> dict[str, str]:
+    """Return guessed fields with the options as a dictionary if they are annotated so."""
+    is_dictionary = "options" in fields and given_form(annotation) == "mapping"
+    return {**fields, "options": "choices"} if is_dictionary else fields
 
 
 def given_form(annotation: object) -> Literal["prompt", "question", "messages", "mapping"]:

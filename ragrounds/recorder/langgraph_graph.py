@@ -27,7 +27,7 @@ from .answers import (
 )
 from .callbacks import handlers
 from .errors import AskedPerson, Refused, failure, nearest
-from .function import given_form
+from .function import options_in_form
 from .observer import Observer, SystemAnswer
 
 MOST_ANSWERS = 50
@@ -88,11 +88,8 @@ class GraphSystem:
         input_keys = list(input_types) or keys
         output_schema = getattr(builder, "output_schema", None) or getattr(builder, "output", None)
         output_keys = list(_types_of(output_schema)) or keys
-        self.input = wiring.input or guess_fields(
-            [key for key in input_keys if key in keys or not keys], self.takes_context
-        )
-        if "options" in self.input and not wiring.input and given_form(input_types.get("options")) == "mapping":
-            self.input = {**self.input, "options": "choices"}
+        guessed = guess_fields([key for key in input_keys if key in keys or not keys], self.takes_context)
+        self.input = wiring.input or options_in_form(guessed, input_types.get("options"))
         if not self.input and len(input_keys) == 1 and not self.takes_context:
             self.input = {input_keys[0]: "prompt"}
         if not self.input and not self.takes_context:

@@ -121,6 +121,11 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()
     """Judges of the scores with the runs that each judged; empty if no judge was used or it is not recorded."""
 
+    @property
+    def reversible(self) -> frozenset[str]:
+        """Return the runs that are significantly worse than the best now, unless open attempts reverse that."""
+        return frozenset(conclusion.worse for conclusion in self.open if conclusion.better == self.best.run)
+
 
 def finding(table: ScorerTable) -> ScorerFinding | None:
     """Return the conclusions from a table; ``None`` if no run has a figure."""

@@ -327,7 +327,7 @@ async def run_pool(
                 # nothing.
                 await semaphore.acquire()
                 if not queued and not errors and (item := await source.next()) is not None:
-                    queued.extend(zip(item.planned_runs, itertools.repeat(item)))
+                    queued.extend((planned, item) for planned in item.planned_runs)
                 if errors or not queued:
                     semaphore.release()
                     return

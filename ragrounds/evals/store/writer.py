@@ -181,8 +181,7 @@ class Writer:
         try:
             # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
             # calls in different orders would wait for each other in a circle.
-            for name in (*sorted(rows.keys() - {"blobs"}), *(rows.keys() & {"blobs"})):
-                table, keyed = rows[name]
+            for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] == "blobs", entry[0])):
                 keys = sorted(keyed)
                 if name == "blobs":
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)

@@ -92,9 +92,6 @@ def kappa_ends(agreement: Agreement) -> str:
     return "no interval: too few answers are labelled differently"
 
 
-"""Number of runs that are named; further runs are counted."""
-
-
 def verdict_lines(
     comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str], prices: Mapping[str, str] | None = None
 ) -> Iterator[str]:
@@ -210,8 +207,7 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         price: text that is written after the figure.
     """
     value = plain_figure(finding.best, finding.unit) + price
-    open_runs = {entry.worse for entry in finding.open if entry.better == finding.best.run}
-    not_separated = [names[run] for run in finding.not_separated if run not in open_runs]
+    not_separated = [names[run] for run in finding.not_separated if run not in finding.reversible]
     if len(not_separated) > MAX_NOT_SEPARATED:  # the table next to it has them all
         not_separated = [not_separated[0], f"{len(not_separated) - 1} others"]
     match finding.kind:
@@ -221,7 +217,7 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         case "ahead of some":
             count = f"{len(finding.ahead)} of {len(finding.ahead) + len(finding.not_separated)} others"
             rest = f"; not significantly different from {joined_words(not_separated)}" if not_separated else ""
-            if reversible := [names[run] for run in finding.not_separated if run in open_runs]:
+            if reversible := [names[run] for run in finding.not_separated if run in finding.reversible]:
                 rest += f"; open attempts could reverse the difference to {joined_words(reversible)}"
             return f"is significantly better than {count}: {value}{rest}"
         case "untested":

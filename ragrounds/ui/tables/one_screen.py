@@ -360,8 +360,8 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
         best = costs.get(scorer_finding.best.run, 0.0)
-        open_runs = {entry.worse for entry in scorer_finding.open}  # their differences have a ▲ or ▼ in the table
-        close_runs = [run for run in scorer_finding.not_separated if run not in open_runs]
+        reversible = scorer_finding.reversible  # their differences have a ▲ or ▼ in the table
+        close_runs = [run for run in scorer_finding.not_separated if run not in reversible]
         if cheaper := [run for run in close_runs if costs.get(run, best) < best]:
             run = max(
                 cheaper, key=lambda candidate: scores[candidate] * (1 if scorer_finding.direction == "higher" else -1)
@@ -376,7 +376,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         for tradeoff in frontier.tradeoffs if described(table.scorer).accuracy else ():
             if (
                 tradeoff.dearer == scorer_finding.best.run
-                and tradeoff.cheaper not in open_runs
+                and tradeoff.cheaper not in reversible
                 and tradeoff.price.value is not None
             ):
                 price = (
