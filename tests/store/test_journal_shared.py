@@ -12,6 +12,7 @@ from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Message, Reply
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.writer import Prepare
 
 
 @pytest.mark.parametrize("mode", ["reuse", "fresh"])
@@ -64,6 +65,46 @@ async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made
         journal.close()
     assert (made, reply.text, cached) == (1, "reply 1", True)
     assert not list((tmp_path / "arrivals").rglob("*@*"))
+
+
+class _Commit(asyncio.Future[bool]):
+    """A commit that fails if its end is asked for again and again."""
+
+    asked = 0
+
+    def done(self) -> bool:
+        self.asked += 1
+        assert self.asked < 100, "the event loop stands still"
+        return super().done()
+
+
+async def test_a_call_that_follows_in_the_moment_in_which_such_a_commit_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request(messages=(Message("user", "How?"),))
+    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
+
+    async def make() -> Reply:
+        return Reply(text="reply")
+
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        commit, put, written = _Commit(), store.writer.put, asyncio.Event()
+
+        def put_and_wait(prepare: Prepare) -> asyncio.Future[bool]:
+            put(prepare).add_done_callback(lambda _: written.set())
+            return commit
+
+        monkeypatch.setattr(store.writer, "put", put_and_wait)
+        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        await written.wait()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        commit.set_result(False)
+        reply, cached = await journal.once(entry, make, Reply)
+        journal.close()
+    assert (reply.text, cached, journal.calls_made) == ("reply", True, 1)
 
 
 async def test_two_that_wait_for_such_a_commit_do_not_both_make_it_anew(tmp_path: Path) -> None:

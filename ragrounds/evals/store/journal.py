@@ -319,6 +319,7 @@ class StoreJournal:
             if (committing := self._committing.get(entry.key)) is not None:
                 # The task that made the call was cancelled after its response had arrived.
                 await asyncio.shield(committing)
+                await asyncio.sleep(0)  # a commit that has just ended is removed by a callback, which comes after this
                 continue  # several tasks may have waited for that
             # The earlier response of the same payer comes first: under `fresh` the journal's own response is from
             # another time, and must not be used instead.
