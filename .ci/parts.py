@@ -39,7 +39,7 @@ AIM_CPU_SECONDS, MOST_CPU_SECONDS = 3.0, 8.0
 does not depend on what else runs."""
 LIMIT = 4
 """A part is stopped after this many times its aim: machines differ by a factor of two, and lanes share one."""
-TEST_TOOLS = ("pytest>=8.4", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
+TEST_TOOLS = ("pytest>=9", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
 RELEASE_TOOLS = ("build", "check-wheel-contents", "cyclonedx-bom", "pyroma", "twine")
 EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver")
 NOT_INSTALLED = re.compile(r"could not import|No module named|not installed|(the|an) extra|install ragrounds\[")
