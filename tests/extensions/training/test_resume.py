@@ -53,6 +53,7 @@ def stop_at(stage, step):
     return TrainingListeners(step=told)
 
 
+@pytest.mark.weekly
 def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
     file = write_file(tmp_path, world, teacher, lora="lora = {rank = 2, dropout = 0.1}")
     out = tmp_path / "killed"
