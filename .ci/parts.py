@@ -49,8 +49,14 @@ TEST_TOOLS = ("pytest>=9", "pytest-asyncio>=1.1", "pytest-xdist>=3.6", "hypothes
 RELEASE_TOOLS = ("build", "check-wheel-contents", "cyclonedx-bom", "pyroma", "twine")
 EVERYTHING = ("-e", ".[test,chroma,fast,lancedb,llamaindex,pgvector,qdrant,ray]", "langchain-chroma", "pgserver", "pip")
 TESTED = ("-c", "constraints/test.txt")
-WHEEL_TESTS = ("scorers", "recorder", "extensions/cluster", "test_digests.py", "engine/test_children.py")
-"""What may differ between versions of Python: expressions, hooks of the interpreter, processes and names of files."""
+WHEEL_TESTS = (
+    "scorers",
+    "extensions/cluster",
+    "test_digests.py",
+    "engine/test_children.py",
+    "engine/test_recording.py",
+)
+"""What may differ between versions of Python: expressions, processes, digests of syntax, hooks of the interpreter."""
 LOWEST_TESTS = ("scorers", "stats", "store")
 """What calls other packages in many ways: NumPy, SciPy and SQLAlchemy. The first job calls the others."""
 WEEKLY_TESTS = ("engine",)
@@ -387,7 +393,7 @@ def check_others(run: Runner) -> None:
     if phoenix := run.environments.get("phoenix"):
         run.part(
             "Phoenix",
-            [python, "-m", "pytest", "-n", "0", "-m", "slow", "tests/extensions/exchange/test_phoenix.py"],
+            [python, "-m", "pytest", "-n", "0", "-m", "weekly", "tests/extensions/exchange/test_phoenix.py"],
             aim=120,
             tests=True,
             environment={"RAGROUNDS_PHOENIX": str(phoenix.with_name("phoenix"))},

@@ -96,6 +96,7 @@ def phoenix(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_a_real_phoenix_holds_what_the_store_holds(command, home, phoenix):
     made = command("run", "--display", "none", "--limit", "25", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]")
     assert made.returncode == 0, made.stderr
