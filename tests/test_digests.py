@@ -118,9 +118,9 @@ def test_a_digest_is_the_same_under_every_python_and_in_every_release():
 
 @pytest.mark.slow
 def test_other_pythons_that_are_here_give_the_same_digests():
-    script = (  # a third of the package, in which nearly every kind of syntax occurs
+    script = (  # a tenth of the package, in which nearly every kind of syntax occurs
         "from pathlib import Path; from ragrounds.base import digests\n"
-        "for p in sorted(Path('ragrounds/evals').rglob('*.py')): print(p, digests._read(p, True, (0, 0))[0])"
+        "for p in sorted(Path('ragrounds/evals').rglob('*.py'))[::3]: print(p, digests._read(p, True, (0, 0))[0])"
     )
     here = subprocess.run([sys.executable, "-B", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     for version in ("3.11", "3.12", "3.13"):

@@ -72,7 +72,7 @@ def test_the_script_of_the_docs_runs(tmp_path: Path) -> None:
     ("kind", "number"),
     [
         ("sync", signal.SIGINT),
-        ("async inside", signal.SIGINT),
+        pytest.param("async inside", signal.SIGINT, marks=pytest.mark.weekly),
         pytest.param("sync inside", signal.SIGINT, marks=pytest.mark.weekly),
         pytest.param("sync", signal.SIGTERM, marks=pytest.mark.weekly),
         pytest.param("sync inside", signal.SIGTERM, marks=pytest.mark.weekly),
@@ -97,7 +97,9 @@ def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sync", "sync inside", "async inside"])
+@pytest.mark.parametrize(
+    "kind", ["async inside", *(pytest.param(kind, marks=pytest.mark.weekly) for kind in ("sync", "sync inside"))]
+)
 def test_ctrl_c_twice_stops_at_once(tmp_path: Path, kind: str) -> None:
     with openai_server("--latency", "600") as server:
         process = script(kind, server, tmp_path)

@@ -87,7 +87,7 @@ def attempts(home: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
+@pytest.mark.parametrize("call", ["rr.run", pytest.param("await rr.arun", marks=pytest.mark.weekly)])
 def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Path, call: str) -> None:
     with openai_server("--latency", "1.0") as server, kernel(tmp_path) as notebook:
         number = started(notebook, server, call)
@@ -107,7 +107,7 @@ def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
+@pytest.mark.parametrize("call", ["await rr.arun", pytest.param("rr.run", marks=pytest.mark.weekly)])
 def test_interrupted_twice_a_cell_stops_at_once_and_the_kernel_lives(tmp_path: Path, call: str) -> None:
     with openai_server("--latency", "600") as server, kernel(tmp_path) as notebook:
         notebook.run("import ragrounds as rr")

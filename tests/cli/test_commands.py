@@ -186,6 +186,7 @@ def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_the_real_questions_through_the_wire(data: Path) -> None:
     """The smaller form of perf/mirage_wire.py, which also kills the run and goes on."""
     command = [sys.executable, str(ROOT / "perf" / "mirage_wire.py"), "--data", str(data), "--questions", "80"]

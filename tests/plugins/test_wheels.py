@@ -215,11 +215,11 @@ def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
     assert len(json.loads(ragrounds("runs", "ls", "--json").stdout)["runs"]) == len(agents)
 
     assert "brevity" not in ragrounds("compare", *agents[:2], "--full").stdout
-    for path in ("brevity:BREVITY", "./brevity.py:BREVITY"):
-        assert "brevity (words)" in ragrounds("score", *agents[:2], "--scorer", path).stdout
-        assert "brevity, words, lower is better  words of the answer" in (
-            ragrounds("compare", *agents[:2], "--scorer", path, "--full").stdout
-        )
+    # Both forms of a path are read by the same function: below, each kind has one of them.
+    assert "brevity (words)" in ragrounds("score", *agents[:2], "--scorer", "./brevity.py:BREVITY").stdout
+    assert "brevity, words, lower is better  words of the answer" in (
+        ragrounds("compare", *agents[:2], "--scorer", "./brevity.py:BREVITY", "--full").stdout
+    )
     (place / "brevity.py").rename(place / "away.py")  # the words of the scorer stand in the store
     assert "brevity (words)" in ragrounds("compare", *agents[:2], "--full").stdout
     assert (
@@ -228,12 +228,10 @@ def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
     )
     (place / "away.py").rename(place / "brevity.py")
 
-    for path in ("answer_length:ANSWER_LENGTH", "./answer_length.py:ANSWER_LENGTH"):
-        assert "share of up to 20 words" in ragrounds("analyse", path, agents[0]).stdout
+    assert "share of up to 20 words" in ragrounds("analyse", "./answer_length.py:ANSWER_LENGTH", agents[0]).stdout
     ragrounds("report", *agents[:2], "--scorer", "brevity:BREVITY", "--analysis", "answer_length:ANSWER_LENGTH")
     text = (place / "report.html").read_text(encoding="utf-8")
     assert "Length of answers" in text
     assert "the number of words of an answer" in text
-    for path in ("answer_sheet:ANSWER_SHEET", "./answer_sheet.py:ANSWER_SHEET"):
-        ragrounds("export", path, agents[0], "--out", "sheet.md", "--force", "--level", "1")
-        assert (place / "sheet.md").read_text().startswith("# look_once:build: flashcards/0")
+    ragrounds("export", "./answer_sheet.py:ANSWER_SHEET", agents[0], "--out", "sheet.md", "--force", "--level", "1")
+    assert (place / "sheet.md").read_text().startswith("# look_once:build: flashcards/0")

@@ -142,6 +142,7 @@ def test_workers_share_the_rest_and_a_run_that_lost_them_resumes(
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         handed = start(server)

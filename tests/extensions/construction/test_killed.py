@@ -59,7 +59,7 @@ def card(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("pipeline", ["consensus-labels", pytest.param("relevance-mining", marks=pytest.mark.weekly)])
 def test_killed_twice_equals_undisturbed(pipeline: str, tmp_path: Path) -> None:
     in_flight = CONCURRENCY * PIPELINES[pipeline][1]
     with running("extensions.construction.annotator", "--latency", "0.02") as server:

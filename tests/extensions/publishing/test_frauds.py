@@ -318,7 +318,13 @@ def bundles(sites: Path, uneven: Uneven, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fraud", FRAUDS, ids=[fraud[0] for fraud in FRAUDS])
+@pytest.mark.parametrize(
+    "fraud",
+    [
+        pytest.param(fraud, id=fraud[0], marks=pytest.mark.weekly if place % 5 else ())
+        for place, fraud in enumerate(FRAUDS)
+    ],
+)
 def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path], uneven: Uneven, fraud) -> None:
     assert row_of(fraud, bundles, uneven.benchmark) in PAGE.read_text(encoding="utf-8").splitlines()
 

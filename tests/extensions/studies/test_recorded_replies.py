@@ -151,6 +151,7 @@ def test_digits_of_mirage_in_one_column(tmp_path: Path) -> None:
 
 @needs_data
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location(
         "docs_studies", Path(__file__).parents[3] / "docs" / "scripts" / "studies.py"

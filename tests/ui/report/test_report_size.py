@@ -1,4 +1,4 @@
-"""The report of all MIRAGE questions, made of the authors' own predictions: complete, and smaller than the bar."""
+"""The report of MIRAGE's questions, made of the authors' own predictions: complete, and smaller than the bar."""
 
 import sqlite3
 
@@ -10,11 +10,12 @@ from tests.ui.report.test_report import blocks
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 
-def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(
-    command, home, data, tmp_path
+@pytest.mark.parametrize(("dataset", "count"), [("/medqa", 1273), pytest.param("", 7663, marks=pytest.mark.weekly)])
+def test_all_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(
+    command, home, data, tmp_path, dataset, count
 ):
     predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
-    benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
+    benchmark = f"mirage{dataset}:{data / 'mirage/benchmark.json'}"
     made = command("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark)
     assert made.returncode == 0, made.stderr
     page = tmp_path / "report.html"
@@ -27,7 +28,7 @@ def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compre
     assert page.stat().st_size <= 3 * store
     found = blocks(page)
     question, chunk, place = (found["index"]["columns"][name] for name in ("question", "chunk", "place"))
-    assert len(question) == 7663
+    assert len(question) == count
     inside = {
         found[f"chunk-{chunk[row]}"]["attempts"][place[row]]["id"] == found["index"]["questions"][question[row]][0]
         for row in range(len(question))
