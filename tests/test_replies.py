@@ -1,5 +1,7 @@
 """Where thoughts and replies end, and what a reply is without markup and invisible characters."""
 
+import json
+import sys
 import time
 
 import pytest
@@ -123,9 +125,42 @@ def test_hostile_replies_take_little_time(part):
     assert time.process_time() - begin < 2
 
 
-@pytest.mark.parametrize("part", ["{", "\\boxed{", "{ ", "{'"])
-def test_braces_that_begin_no_object_take_little_time(part):
-    text = part * (100_000 // len(part)) + '{\n "a": {}} {} {"b'
-    begin = time.process_time()
-    assert [text[start:end] for _, start, end in json_objects(text)] == ['{\n "a": {}}', "{}"]
-    assert time.process_time() - begin < 1
+HOSTILE_JSON = [
+    "{",
+    "\\boxed{",
+    "{ ",
+    "{'",
+    '{"',
+    '{"answer": ["',
+    '{"a":[',
+    '{"a":',
+    '{"a":"{b',
+    '{"a":[{},',
+    '{"a": "\\',
+]
+
+
+@pytest.mark.parametrize("part", HOSTILE_JSON)
+def test_json_is_looked_for_in_linear_time(part, monkeypatch):
+    characters = 0
+
+    class Counting(json.JSONDecoder):
+        """Decoder that counts the characters it goes through, and those whose lines it counts for an error."""
+
+        def raw_decode(self, text, begin=0):
+            nonlocal characters
+            try:
+                parsed, end = super().raw_decode(text, begin)
+            except json.JSONDecodeError as error:
+                characters += error.pos - begin + error.pos * (error.lineno > 1)
+                raise
+            except RecursionError:
+                characters += len(part) * sys.getrecursionlimit()
+                raise
+            characters += end - begin
+            return parsed, end
+
+    monkeypatch.setattr(json, "JSONDecoder", Counting)
+    text = "\n" + part * (10_000 // len(part)) + '"]}\n{\n "a": {}} {} {"b'
+    assert [text[start:end] for _, start, end in json_objects(text)][-2:] == ['{\n "a": {}}', "{}"]
+    assert characters < 50 * len(text)

@@ -78,7 +78,10 @@ _SPACES = re.compile(r"[^\S\n]{2,99}|[^\S\n ]")
 """Blanks that are not one space already: each match costs memory, and a long text has a million single spaces."""
 
 _OBJECT_START = re.compile(r'\{(?=[ \t\n\r]*["}])')
-"""Brace that may begin a JSON object. The decoder takes time by the whole text before each one that it refuses."""
+"""Brace that may begin a JSON object."""
+_BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_DEEPEST = 100
+"""Number of levels of JSON that every decoder follows."""
 
 
 class Omission(NamedTuple):
@@ -180,13 +183,43 @@ def even_text(text: str) -> str:
 
 
 def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Yield the JSON objects in the text in order, each with its start and end. Nested objects are not yielded."""
-    decoder = json.JSONDecoder()
-    end = 0
-    while begin := _OBJECT_START.search(text, end):
+    """Yield the JSON objects in the text in order, each with its start and end. Nested objects are not yielded.
+
+    The time is linear: an object that is still open where another one breaks off breaks off there, too.
+    """
+    decoder, uncounted_text = json.JSONDecoder(), _UncountedText(text)
+    end, broken = 0, set[int]()
+    for match in _OBJECT_START.finditer(text):
+        if (begin := match.start()) < end or begin in broken:
+            continue
         try:
-            parsed, end = decoder.raw_decode(text, begin.start())
-        except (ValueError, RecursionError):
-            end = begin.end()
+            parsed, end = decoder.raw_decode(uncounted_text, begin)
+        except json.JSONDecodeError as error:
+            broken.update(_unclosed(text, begin, error.pos))
+        except (ValueError, RecursionError):  # a number of thousands of digits; too many levels
+            broken.update(_unclosed(text, begin, len(text)))
         else:
-            yield parsed, begin.start(), end
+            yield parsed, begin, end
+
+
+class _UncountedText(str):
+    """Text whose lines are not counted. The decoder counts all lines before each fault for its error's message."""
+
+    def count(self, *_: object) -> int:
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        return 0
+
+
+def _unclosed(text: str, begin: int, end: int) -> list[int]:
+    """Return the starts of the objects and lists that are open at `end`, or at the first :data:`_DEEPEST` levels."""
+    starts = list[int]()
+    for token in _BRACKET_OR_STRING.finditer(text, begin, end):
+        if token[0] in "{[":
+            starts.append(token.start())
+        elif token[0] in "}]":
+            starts.pop()
+        if not starts or len(starts) == _DEEPEST:
+            break
+    return starts
