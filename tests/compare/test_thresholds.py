@@ -12,6 +12,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import LEVEL, conclusions, finding
 from ragrounds.evals.compare.question_values import reading_notes
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.tables.comparison_words import verdict
 from tests.compare.making import add_run, questions
 from tests.compare.test_claims_checked import checked
 
@@ -51,6 +52,26 @@ def test_a_finding_is_open_if_open_attempts_could_make_both_equal(store, left, k
     better = add_run(store, "better", asked, [1] * 30 + [0] * 10)
     worse = add_run(store, "worse", asked, [1] * 10 + [0] * (30 - left) + [...] * left)
     assert finding(compare(store, [better, worse]).tables[0]).kind == kind
+
+
+@pytest.mark.parametrize(("left", "words"), [(21, ""), (22, "; open attempts could reverse the difference to worse")])
+def test_a_difference_to_the_best_is_reversible_and_none_between_other_runs(store, left, words):
+    # With 21 open attempts "worse" can reach 29 right answers: as many as "close" has, and fewer than the best.
+    asked = questions(40)
+    columns = {
+        "best": [1] * 30 + [0] * 10,
+        "close": [1] * 29 + [0] * 11,
+        "worse": [1] * 8 + [0] * (32 - left) + [...] * left,
+        "poor": [1] * 2 + [0] * 38,
+    }
+    runs = [add_run(store, name, asked, column) for name, column in columns.items()]
+    names = {run.id: run.agent for run in runs}
+    result = finding(compare(store, runs).tables[0])
+    assert {(names[pair.better], names[pair.worse]) for pair in result.open} == (
+        {("close", "worse"), ("best", "worse")} if words else {("close", "worse")}
+    )
+    assert {names[run] for run in result.reversible} == ({"worse"} if words else set())
+    assert verdict(result, names).endswith(f"; not significantly different from close{words}")
 
 
 @pytest.mark.parametrize(("apart", "count", "noted"), [(1, 20, False), (1, 19, True), (2, 40, False), (2, 39, True)])
