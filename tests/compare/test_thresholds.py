@@ -12,7 +12,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.findings import LEVEL, conclusions, finding
 from ragrounds.evals.compare.question_values import reading_notes
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.tables.comparison_words import verdict
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
 from tests.compare.test_claims_checked import checked
 
@@ -54,24 +54,34 @@ def test_a_finding_is_open_if_open_attempts_could_make_both_equal(store, left, k
     assert finding(compare(store, [better, worse]).tables[0]).kind == kind
 
 
-@pytest.mark.parametrize(("left", "words"), [(21, ""), (22, "; open attempts could reverse the difference to worse")])
-def test_a_difference_to_the_best_is_reversible_and_none_between_other_runs(store, left, words):
+@pytest.mark.parametrize(
+    ("left", "pairs", "reversible", "ending"),
+    [
+        (21, {("close", "worse")}, set(), "close. Compared with worse, each additional right answer costs $0.046."),
+        (
+            22,
+            {("close", "worse"), ("best", "worse")},
+            {"worse"},
+            "close; open attempts could reverse the difference to worse.",
+        ),
+    ],
+)
+def test_a_difference_to_the_best_is_reversible_and_none_between_other_runs(store, left, pairs, reversible, ending):
     # With 21 open attempts "worse" can reach 29 right answers: as many as "close" has, and fewer than the best.
+    # 19 answers for $0.19 have 8 right, 40 for $1.20 have 30: $1.01 for 22 more.
     asked = questions(40)
     columns = {
-        "best": [1] * 30 + [0] * 10,
-        "close": [1] * 29 + [0] * 11,
-        "worse": [1] * 8 + [0] * (32 - left) + [...] * left,
-        "poor": [1] * 2 + [0] * 38,
+        "best": (0.03, [1] * 30 + [0] * 10),
+        "close": (0.05, [1] * 29 + [0] * 11),
+        "worse": (0.01, [1] * 8 + [0] * (32 - left) + [...] * left),
+        "poor": (0.05, [1] * 2 + [0] * 38),
     }
-    runs = [add_run(store, name, asked, column) for name, column in columns.items()]
+    runs = [add_run(store, name, asked, column, cost_uncached=cost) for name, (cost, column) in columns.items()]
     names = {run.id: run.agent for run in runs}
-    result = finding(compare(store, runs).tables[0])
-    assert {(names[pair.better], names[pair.worse]) for pair in result.open} == (
-        {("close", "worse"), ("best", "worse")} if words else {("close", "worse")}
-    )
-    assert {names[run] for run in result.reversible} == ({"worse"} if words else set())
-    assert verdict(result, names).endswith(f"; not significantly different from close{words}")
+    result = finding((comparison := compare(store, runs)).tables[0])
+    assert {(names[pair.better], names[pair.worse]) for pair in result.open} == pairs
+    assert {names[run] for run in result.reversible} == reversible
+    assert " ".join(conclusion_lines(comparison, [], names)).endswith(ending)
 
 
 @pytest.mark.parametrize(("apart", "count", "noted"), [(1, 20, False), (1, 19, True), (2, 40, False), (2, 39, True)])
