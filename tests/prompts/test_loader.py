@@ -64,6 +64,8 @@ def test_what_cannot_be_filled_or_found_says_what_there_is(own: PromptFolder) ->
         UserError, match=r"'mine/turns' asks for \$how, which is not given here. Given: \$a, \$what\. A"
     ):
         own.render("mine/turns", what="x", a="y")
+    with pytest.raises(UserError, match=r"'mine/notice' asks for \$what"):
+        own.text("mine/notice")
     with pytest.raises(
         UserError, match=r"no prompt 'mine/notise'\. Did you mean 'mine/notice'.* Known: .*choice/cot, cho"
     ):
