@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -30,9 +30,8 @@ from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_co
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import column_text
+from ragrounds.evals.store.codec import SCORED, column_text, scores_of
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.row_sums import is_whole_row
 from ragrounds.evals.store.store import AttemptKey, Store
 
 if TYPE_CHECKING:
@@ -271,39 +270,44 @@ def _compare_scores(
 ) -> None:
     """Score consecutive attempts and report those whose stored scores differ."""
     questions, golds = question_maps
-    for name, current in codes.items() if attempts else ():
-        scorer, stored = known_scorer(name), _stored_rows(store, run, name, attempts)
+    stored = _stored_scores(store, run, codes, attempts) if attempts else {}
+    for name, current in codes.items():
+        scorer = known_scorer(name)
         for attempt in attempts:
-            row = stored.get((attempt.question_id, attempt.epoch))
-            if row is None or not is_whole_row(schema.scores, row) or attempt.question_id not in questions:
+            score = stored.get((name, attempt.question_id, attempt.epoch))
+            if score is None or attempt.question_id not in questions:
                 continue
             current_score = score_by(scorer, attempt, questions[attempt.question_id], golds[attempt.question_id])
-            if _differs(current_score, row):
+            if _differs(current_score, score):
                 location = f"{run.id}, {attempt.question_id!r}, epoch {attempt.epoch}, {name}"
-                description = f"stored {row.value} {row.answer_status} {row.prediction!r}, today "
+                description = f"stored {score.value} {score.answer_status} {score.prediction!r}, today "
                 description += f"{current_score.value} {current_score.answer_status} {current_score.prediction!r}"
                 if not current:
                     description += "; other code made it, and opening the run scores it again"
                 findings.add("damage" if current else "note", "score that differs", location, description)
 
 
-def _stored_rows(store: Store, run: Run, scorer: str, attempts: Sequence[Attempt]) -> dict[tuple[str, int], Any]:
+def _stored_scores(
+    store: Store, run: Run, scorers: Iterable[str], attempts: Sequence[Attempt]
+) -> dict[tuple[str, str, int], Score]:
+    """Return the undamaged scores of consecutive attempts by scorer, question id and epoch."""
     table = schema.scores
-    query = sa.select(table).where(
+    query = sa.select(*SCORED).where(
         table.c.run == store.number(run),
-        table.c.scorer == scorer,
+        table.c.scorer.in_(scorers),
         table.c.question_id.between(attempts[0].question_id, attempts[-1].question_id),
     )
     with autocommit(store.engine) as connection:
-        return {(row.question_id, row.epoch): row for row in connection.execute(query)}
+        scores = scores_of(run, connection.execute(query), skip_damaged=True)
+        return {(score.scorer, score.question_id, score.epoch): score for score in scores}
 
 
-def _differs(current: Score, row: Any) -> bool:
-    if current.value is None or row.value is None:
-        is_same = current.value is row.value
+def _differs(current: Score, stored: Score) -> bool:
+    if current.value is None or stored.value is None:
+        is_same = current.value is stored.value
     else:
-        is_same = math.isclose(current.value, row.value, rel_tol=1e-9, abs_tol=1e-12)
+        is_same = math.isclose(current.value, stored.value, rel_tol=1e-9, abs_tol=1e-12)
     return not is_same or (current.answer_status, column_text(current.prediction)) != (
-        row.answer_status,
-        row.prediction,
+        stored.answer_status,
+        stored.prediction,
     )

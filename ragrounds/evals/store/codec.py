@@ -27,7 +27,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
 from ragrounds.base.text import map_texts, wellformed
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
+from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns, summed_values
 from ragrounds.evals.store.schema import Row
 from ragrounds.recorder.redaction import redactor
 
@@ -316,8 +316,9 @@ _PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.atte
 """Fields of an attempt that are columns of the same name."""
 SUMMARY = summed_columns(schema.attempts)
 """Columns of an attempt except its body, as :func:`summaries_of` takes them."""
+_BODY = schema.attempts.c.keys().index("body")
+"""Position of the body in a row of all columns."""
 _names = [column.name for column in SUMMARY]
-_summary = attrgetter(*_names)
 _plain = itemgetter(*map(_names.index, _PLAIN))
 _used = itemgetter(*map(_names.index, Usage.__struct_fields__))
 SCORED = summed_columns(schema.scores)
@@ -368,12 +369,13 @@ def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:
 
 def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt | DamagedRecord]:
     """Yield the attempts of some rows, with one query for the texts of all; the error of a damaged one."""
-    bodies = _unpack_all([Packed(row.body, AttemptBody) for row in rows], fetch)
+    bodies = _unpack_all([Packed(row[_BODY], AttemptBody) for row in rows], fetch)
     for row, body in zip(rows, bodies, strict=True):
         if not is_whole_row(schema.attempts, row):
             yield _damaged_attempt(run, row.question_id, row.epoch)
         else:
-            yield body if isinstance(body, DamagedRecord) else _attempt(run, _summary(row), body)
+            summary = summed_values(schema.attempts, row)
+            yield body if isinstance(body, DamagedRecord) else _attempt(run, summary, body)
 
 
 def _attempt(run: Run, values: Sequence[Any], body: AttemptBody) -> Attempt:
@@ -464,15 +466,17 @@ def score_of(run: Run, row: Any) -> Score:
     return next(scores_of(run, [_scored(row)]))
 
 
-def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
+def scores_of(run: Run, rows: Iterable[Sequence[Any]], *, skip_damaged: bool = False) -> Iterator[Score]:
     """Yield the scores of rows of the columns `SCORED`.
 
     Raises:
-        DamagedRecord: one does not match its checksum.
+        DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
     """
     for row in rows:
         scorer, question_id, epoch, value, answer_status, prediction, reason, code, _ = row
         if not is_whole(row):
+            if skip_damaged:
+                continue
             raise DamagedRecord(
                 f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
                 "written",

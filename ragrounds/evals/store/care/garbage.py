@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -106,10 +107,11 @@ class Marks:
         Raises:
             UNREADABLE: it does not match its checksum.
         """
-        for name, allowed in _WORDS.items():
-            if name in table.c and getattr(row, name) not in allowed:
-                raise ValueError(f"the {name.replace('_', ' ')} {getattr(row, name)!r} is none")
-        if CHECKSUM in table.c and not is_whole_row(table, row):
+        columns = _columns(table)
+        for name, position in columns.words.items():
+            if row[position] not in _WORDS[name]:
+                raise ValueError(f"the {name.replace('_', ' ')} {row[position]!r} is none")
+        if columns.has_checksum and not is_whole_row(table, row):
             raise ValueError(_NOT_WRITTEN.get(table.name, "a row does not match its checksum").format(row=row))
         if table in (schema.gradings, schema.regradings):
             self.mark(self.calls, [bytes(row.key)])
@@ -118,8 +120,8 @@ class Marks:
             if hash_of(text) != bytes(row.hash):
                 raise ValueError("a text is not what its hash says")
             text.decode("utf-8")
-        for name in ("request", "response") if table is schema.calls else ("body",) if "body" in table.c else ():
-            if (packed := getattr(row, name)) is not None:
+        for position in columns.packed:
+            if (packed := row[position]) is not None:
                 self._mark_record(table, packed)
 
     def _mark_record(self, table: sa.Table, packed: bytes) -> None:
@@ -180,6 +182,29 @@ class Marks:
 
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 """Columns with a fixed set of words."""
+
+
+class _Columns(Struct, frozen=True):
+    """Positions of a table's columns in its rows."""
+
+    words: dict[str, int]
+    """Columns with a fixed set of words."""
+    packed: tuple[int, ...]
+    """Columns with packed records."""
+    has_checksum: bool
+
+
+@cache
+def _columns(table: sa.Table) -> _Columns:
+    names = table.c.keys()
+    packed = ("request", "response") if table is schema.calls else ("body",)
+    return _Columns(
+        words={name: names.index(name) for name in _WORDS if name in names},
+        packed=tuple(names.index(name) for name in packed if name in names),
+        has_checksum=CHECKSUM in names,
+    )
+
+
 _NOT_WRITTEN = {
     "attempts": "the attempt at {row.question_id!r} does not match its checksum",
     "scores": "the score of {row.question_id!r} by {row.scorer} does not match its checksum",

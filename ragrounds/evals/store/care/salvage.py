@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
+from sqlalchemy.engine import result_tuple
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
@@ -171,7 +171,7 @@ class _Salvage:
             for number, (rowid, values) in enumerate(pages.rows(), 1):
                 rows = [(table, row) for table in tables if (row := _row(table, rowid, values)) is not None]
                 for table, row in rows:
-                    if self._is_consistent(table, SimpleNamespace(**row)):
+                    if self._is_consistent(table, result_tuple(table.c.keys())(row.values())):
                         self.saved[table.name] += connection.execute(insert_new(self._new.engine, table), row).rowcount
                         break
                 else:
