@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast, get_args
@@ -100,6 +100,11 @@ class Frontier(Struct, frozen=True, kw_only=True):
     """Prices between neighbours; empty if right answers have no price."""
     left_out: tuple[str, ...] = ()
     """Ids of runs whose cost or score is not known."""
+
+    @property
+    def lower_bounds(self) -> Set[str]:
+        """Ids of the runs whose cost is at least that of their point."""
+        return {point.run for point in self.points if point.is_lower_bound}
 
 
 def cost_measure(name: str) -> CostMeasure | None:

@@ -94,8 +94,13 @@ def _right_answer_columns(table: ScorerTable) -> Iterator[Column]:
     measure = frontier.measure
     costs = {point.run: point.per_correct.value for point in frontier.points if point.per_correct}
     if costs:
-        unit = "$" if measure.startswith("cost") else UNITS[measure]
-        yield Column(f"{unit}/right", lambda row: costs.get(row.run), lambda cost: amount(cost, measure))
+        unit, bounds = "$" if measure.startswith("cost") else UNITS[measure], frontier.lower_bounds
+        yield Column(
+            f"{unit}/right",
+            lambda row: costs.get(row.run),
+            lambda cost: amount(cost, measure),
+            least_where=lambda row: row.run in bounds,
+        )
 
 
 def _models_as_columns(table: ScorerTable, runs_by_agent: Mapping[str, Mapping[str, RunTotals]]) -> TextTable:

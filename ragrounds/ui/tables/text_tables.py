@@ -36,6 +36,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "±": r"$\pm$",
+    "≥": r"$\geq$",
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
     "↓": r"$\downarrow$",
