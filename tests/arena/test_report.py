@@ -72,7 +72,7 @@ async def test_missing_verdicts_close_the_gate(store):
     assert axis.ratings is None
     assert "66 matches have no verdict" in axis.withheld
     assert found.failures[0].reason == "empty reply"
-    assert found.failures[0].count == 66 * 2 * 2
+    assert found.failures[0].count == 66
     text = printed(found)
     assert "No ranking" in text
     assert "empty reply" in text

@@ -83,7 +83,7 @@ class JudgeCost(Struct, frozen=True, kw_only=True):
 
 
 class MissingVerdicts(Struct, frozen=True, kw_only=True):
-    """Number of verdicts (one per call and axis) that are missing for one reason."""
+    """Number of matches of which a judge has no verdict on some axis, for one reason."""
 
     judge: str
     reason: str
@@ -192,8 +192,11 @@ def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[Judg
 def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, JudgementDetail]]) -> list[MissingVerdicts]:
     """Return the reasons of missing verdicts, the most frequent first."""
     counts: Counter[tuple[int, str]] = Counter()
+    matches = set[tuple[int, str, str, frozenset[int]]]()
     for judgement, detail in details:
-        counts.update((judgement.judge, reason) for reason in detail.reasons.values())
+        pair = frozenset((judgement.first, judgement.second))
+        matches.update((judgement.judge, reason, judgement.question_id, pair) for reason in detail.reasons.values())
+    counts.update((judge, reason) for judge, reason, _, _ in matches)
     return [
         MissingVerdicts(judge=arena.judges[judge], reason=reason, count=count)
         for (judge, reason), count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
