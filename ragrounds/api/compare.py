@@ -340,7 +340,8 @@ def ledger(
         rr.ledger(by=["run", "role"]).to_pandas()
 
     Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs; if empty, all runs and arenas.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs; if empty, all runs, counterfactuals and
+            arenas.
         by: keys that costs are split by: run, role, node, model; if empty, role, node and model.
         reprice: apply today's prices to stored calls without a known price, and store their cost. If no runs are named,
             calls of arenas are repriced, too.
@@ -357,7 +358,7 @@ def ledger(
     names, used_settings = run_names(runs), chosen_settings(settings, home)
     known_prices = {**user_prices(used_settings), **prices_of(texts(prices))}
     with open_store(used_settings) as store:
-        selected_runs = store.select_runs(names) if names else store.runs()
+        selected_runs = store.select_runs(names) if names else store.runs(counterfactuals=True)
         selected_runs = list({run.id: run for run in selected_runs}.values())
         changed = apply_prices(store, selected_runs, known_prices, arenas=not names) if reprice else None
         sums = ledger_of(store, selected_runs, keys, arenas=not names)

@@ -107,7 +107,9 @@ def _report_claims(compared: CompareResult, quiet: bool) -> None:
 def ledger_command(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs: ids, their beginnings, or agents' texts. [default: all runs and arenas]"),
+        typer.Argument(
+            help="Runs: ids, their beginnings, or agents' texts. [default: all runs, counterfactuals and arenas]"
+        ),
     ] = None,
     by: Annotated[
         str, typer.Option(help="What costs are split by: run, role, node, model, with commas.")
