@@ -90,7 +90,16 @@ class AttemptSums(AttemptCounts, frozen=True, kw_only=True):
         return sum(count for status, count in self.statuses.items() if status != "not_run")
 
 
-class RunTotals(AttemptSums, frozen=True, kw_only=True):
+class BilledSums(AttemptSums, frozen=True, kw_only=True):
+    """Sums over attempts of a run, with what its judges took."""
+
+    judging_calls: int = 0
+    """Calls of the judges of the answers; not included in any other field."""
+    cost_judging: float | None = 0.0
+    """Dollars actually paid for judging; ``None`` if some cost is unknown."""
+
+
+class RunTotals(BilledSums, frozen=True, kw_only=True):
     """Totals of a run other than its scores."""
 
     run: str
@@ -110,10 +119,6 @@ class RunTotals(AttemptSums, frozen=True, kw_only=True):
     """Name of the run in tables; if empty, the agent's text is shown."""
     no_model: NoModel = ""
     """Substitute that answered in place of a language model; empty if none is known."""
-    judging_calls: int = 0
-    """Calls of the judges of the answers; not included in any other field."""
-    cost_judging: float | None = 0.0
-    """Dollars actually paid for judging; ``None`` if some cost is unknown."""
     steps: tuple[StrategyStep, ...] = ()
     """Steps of its strategy, with the number of attempts in which each happened."""
 

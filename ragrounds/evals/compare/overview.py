@@ -14,15 +14,16 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OPEN, Attempt, Run
 from ragrounds.evals.compare.comparability import comparison_basis, scorers_with_figures
-from ragrounds.evals.compare.comparison import AttemptSums, attempt_sums
+from ragrounds.evals.compare.comparison import BilledSums, attempt_sums
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.scorers import described, headline_of
+from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.store import Store
 
 
-class RunOverview(AttemptSums, frozen=True, kw_only=True):
+class RunOverview(BilledSums, frozen=True, kw_only=True):
     """Row of a run in a list."""
 
     run: Run
@@ -54,12 +55,15 @@ def run_overviews(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -
     """
     # The store remembers only the last questions that were read, so runs on the same questions follow each other.
     by_questions = sorted(runs, key=lambda run: run.questions)
-    scorers = scorers_with_figures(store, runs)
-    overviews = {run.id: _overview(store, run, names.get(run.id, ""), scorers[run.id]) for run in by_questions}
+    scorers, judging = scorers_with_figures(store, runs), judging_of(store, runs)
+    overviews = {
+        run.id: _overview(store, run, names.get(run.id, ""), scorers[run.id], judging.get(run.id, LedgerLine()))
+        for run in by_questions
+    }
     return [overviews[run.id] for run in runs]
 
 
-def _overview(store: Store, run: Run, name: str, scorers: Sequence[str]) -> RunOverview:
+def _overview(store: Store, run: Run, name: str, scorers: Sequence[str], judging: LedgerLine) -> RunOverview:
     attempts = store.summaries(run)
     sums = attempt_sums(run, attempts, run.count * run.epochs)
     stopped_early = bool(early_stops(store, [run]))
@@ -70,6 +74,8 @@ def _overview(store: Store, run: Run, name: str, scorers: Sequence[str]) -> RunO
     model_names = [str(model).partition("[")[0] for model in models.values()] if isinstance(models, Mapping) else []
     return RunOverview(
         **sums,
+        judging_calls=judging.model_calls,
+        cost_judging=judging.cost_paid,
         run=run,
         name=name,
         models=tuple(dict.fromkeys(model_names)),

@@ -64,8 +64,9 @@ def index_page(board: Board) -> Iterator[str]:
 
 _READING = """<section id="reading"><h2>How to read this</h2><p>Runs are ranked against each other only where they
 answered the same questions. A place is a range: the places that the corrected tests leave open. Intervals are of
-95&nbsp;%, each of one run alone: they do not say which runs differ. ↓: lower is better. <em>Paid</em> is what a run
-really cost, <em>full price</em> what it costs without any cache.</p></section>
+95&nbsp;%, each of one run alone: they do not say which runs differ. ↓: lower is better. <em>Paid</em> is what a run's
+answers really cost, <em>full price</em> what they cost without any cache; neither includes <em>judging</em>.</p>
+</section>
 """
 
 

@@ -44,7 +44,7 @@ TOTALS = (
     ),
     Column(
         "cost_judging", text=dollars, heading="judging", where="judging_calls", csv="cost_judging", type="real",
-        words="What was paid for judges of its answers; it is in no other column.", unit="US dollars",
+        listed=7, words="What was paid for judges of its answers; it is in no other column.", unit="US dollars",
     ),
     Column(
         "seconds", text=duration, heading="time", csv="seconds a question", type="real", listed=9,
