@@ -195,7 +195,7 @@ def test_costs_of_a_row_are_those_of_the_first_headlines_questions_whatever_its_
             assert points[one.id] == pytest.approx(by_run[one.id].dollars)
         assert unknown not in runs or by_run[unknown.id].dollars is None
     # The mean over both datasets of choice questions: (.1 + .3) / 2 cents, (250 + 750) / 2 + 10 tokens in all.
-    assert set(costs) == {QuestionCost(dollars=0.002, tokens=510.0, seconds=0.5)}
+    assert set(costs) == {QuestionCost(dollars=0.002, tokens=510.0, seconds=0.5, questions=10)}
     for claim, value in (("cost(one) > 0", 0.002), ("tokens(one) > 0", 510.0), ("seconds(one) > 0", 0.5)):
         (verdict,) = check_claims(store, [one, priced], [claim], scorer="robust")
         assert verdict.conditions[0].value == pytest.approx(value)

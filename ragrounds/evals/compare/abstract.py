@@ -14,7 +14,6 @@ from ragrounds.base.records import Run
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.findings import ScorerFinding, finding
-from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 
@@ -114,13 +113,12 @@ def _missing_results(
                 right = _right(store, run, status, tables[0].scorer) if status == "failed" and tables else 0
                 yield MissingResults(run=row.run, kind=kind, count=count, of=attempt_count, right=min(count, right))
         for table in tables:
-            figure = next((line.overall for line in table.lines if line.run == row.run), None)
-            if figure is not None and figure.missing > not_given:
-                kind, count = "unscored", figure.missing - not_given
+            line = next((line for line in table.lines if line.run == row.run), None)
+            if line is not None and line.overall.missing > not_given:
+                figure, kind = line.overall, "unscored"
+                count = figure.missing - not_given
                 if described(table.scorer).needs_judge:
-                    scores = store.scores(run, table.scorer)
-                    # A judge that failed its probes withholds the scores of all its verdicts.
-                    kind = "withheld" if any(score.reason.startswith(WITHHELD) for score in scores) else "unjudged"
+                    kind = "withheld" if line.withheld else "unjudged"
                 yield MissingResults(
                     run=row.run, kind=kind, count=count, of=figure.n + figure.missing, scorer=table.scorer
                 )

@@ -38,7 +38,7 @@ from ragrounds.evals.compare.question_values import QuestionValues, reading_note
 from ragrounds.evals.compare.server_noise import ServerNoise, concurrency_note, server_noise
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.compare.strategy_steps import StrategyStep, strategy_steps
-from ragrounds.evals.judges.gate import withheld_notes
+from ragrounds.evals.judges.gate import is_withheld, withheld_notes
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import missing_notes, stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
@@ -145,6 +145,8 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """Judges that gave the verdicts; ``None`` if no judge was used or it is not recorded."""
     noise: str = ""
     """Share of verdicts that this judge changes when it is asked again, as text; empty if it was not probed."""
+    withheld: bool = False
+    """True if the judge failed its probes, so that no score has a value."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
@@ -386,6 +388,7 @@ def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Qu
         tokens=mean(attrgetter("tokens")),
         seconds=mean(attrgetter("seconds")) if run.timed else None,
         unanswered=sum(map(attrgetter("unanswered"), attempts)),
+        questions=len(asked),
     )
 
 
@@ -562,6 +565,7 @@ class _Tables:
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,
             noise=self.judges.noise(run, scorer.name),
+            withheld=is_withheld(self.basis.scores[run.id].get(scorer.name, ())),
         )
 
     def _pairs(

@@ -89,6 +89,8 @@ class QuestionCost(Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     unanswered: int = 0
     """Number of requests without an answer. A provider may bill them: dollars and tokens are lower bounds."""
+    questions: int = 0
+    """Number of questions in these means."""
 
 
 class PairedFigure(Struct, frozen=True, kw_only=True):

@@ -54,6 +54,11 @@ def gated(scores: Sequence[Score], gates: Sequence[JudgeGate]) -> tuple[Score, .
     return tuple(replace(score, value=None, reason=reason) for score in scores)
 
 
+def is_withheld(scores: Sequence[Score]) -> bool:
+    """Return True if the judge of these scores failed its probes."""
+    return any(score.reason.startswith(WITHHELD) for score in scores)
+
+
 def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequence[Score]]]) -> Iterator[str]:
     """Yield the reasons why scores of runs are withheld; `scores` are by run and scorer."""
     for run in runs:

@@ -137,7 +137,9 @@ def verdict_lines(
             rest = f"{unscored_words(scorer_finding.best, 'of its questions ')}{_judges_suffix(scorer_finding, names)}"
             yield f"{title}: {unfinished}{names[run]} {verdict(scorer_finding, names, price=costs)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
-            yield f"{title}: no answer has a score; {number_of(missing, 'question')} without one."
+            is_withheld = any(line.withheld for line in table.lines)
+            reason = "scores are withheld, as the judge fails its probes" if is_withheld else "no answer has a score"
+            yield f"{title}: {reason}; {number_of(missing, 'question')} without one."
 
 
 def accuracy_title(scorer: str) -> str:

@@ -211,7 +211,7 @@ def summary_table(
     counts = {table.scorer: max(line.overall.n for line in table.lines) for table in tables}
     if set(counts.values()) - {comparison.questions}:
         parts = [f"{count:,} {scorer}" for scorer, count in counts.items()]
-        title += f" ({', '.join(parts)}; costs of the {parts[0].split()[0]})"
+        title += f" ({', '.join(parts)}; costs of the {max(cost.questions for cost in costs.values()):,})"
     title += f" × {comparison.epochs}" if comparison.epochs > 1 else ""
     table = table_of("summary", rows, columns, title=f"{title} · percent" if units == {"percent"} else title)
     lines = list[tuple[str, ...]]()
@@ -439,21 +439,21 @@ def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> 
 def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what was not answered, what was not recorded, and costs that are lower bounds."""
     counted, remarks = comparison.outcomes(), []
-    figures = {line.run: line.overall for line in tables[0].lines} if tables else {}
+    lines = {line.run: line for line in tables[0].lines} if tables else {}
     for row in comparison.rows:
         outcomes: Mapping[str, int] = counted.get(row.run, {})
         other_outcomes = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
         parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in other_outcomes]
-        overall = figures.get(row.run)
-        if parts and overall and overall.is_open:
-            parts.append(f"at best {in_scale(overall.best, tables[0].unit)}")
-        if overall and overall.missing:
-            parts.append(f"{overall.missing:,} without a score")
+        if (line := lines.get(row.run)) and parts and line.overall.is_open:
+            parts.append(f"at best {in_scale(line.overall.best, tables[0].unit)}")
+        if line and line.overall.missing:
+            parts.append(f"{line.overall.missing:,} {'with a withheld' if line.withheld else 'without a'} score")
         if row.unrecorded:
             parts.append(f"{number_of(row.unrecorded, 'call')} not recorded")
         if parts:
             remarks.append(f"{names[row.run]} {', '.join(parts)}")
     if remarks:
-        yield f"Not answered: {'; '.join(remarks)}."
+        is_part = any(line.overall.n < comparison.questions for line in lines.values())
+        yield f"Not answered{f', of all {comparison.questions:,}' if is_part else ''}: {'; '.join(remarks)}."
     if count := sum(row.unanswered for row in comparison.rows):
         yield f"≥ is at least: a provider may bill the {number_of(count, 'request')} without an answer."
