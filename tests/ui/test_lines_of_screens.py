@@ -34,8 +34,10 @@ def test_comparison_ledger_and_run_fit_a_small_terminal(home: Path) -> None:
     with Store(home) as store:
         for place, agent in enumerate(AGENTS):
             failed = dict.fromkeys(range(8 * place, 8 * place + 8), "failed")
+            failed |= dict.fromkeys(range(8 * place, 8 * place + 3), "blocked")
             right = [int(index not in failed and index % 4 <= place) for index in range(80)]
-            add_run(store, agent, asked, right, status=failed, cost_uncached=0.01 * (place + 1), id=f"run-{place}")
+            cost = {"cost_uncached": 0.01 * (place + 1), "unanswered": 1}
+            add_run(store, agent, asked, right, status=failed, **cost, id=f"run-{place}")
     assert len(lines(rr.compare(list(AGENTS)))) <= 24
     assert len(lines(rr.load("search_o1"))) <= 20
 

@@ -117,7 +117,9 @@ def titled_by(scorer: str) -> str:
     return f"{word.capitalize()} under {scorer}" if word != scorer else f"Scores by {scorer}"
 
 
-def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str]) -> Picture:
+def frontier_picture(
+    frontier: Frontier, scorer: str, agents: Mapping[str, str], *, with_bounds_note: bool = True
+) -> Picture:
     """Return the frontier as a picture: the score upwards, cost to the right, both with 95 % intervals.
 
     Each run's name is at its point. Dollars are per 100 questions, any other cost per question. The steps lead along
@@ -128,6 +130,7 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         frontier: frontier to render.
         scorer: scorer that the title names.
         agents: run id → name of the run, safe to show.
+        with_bounds_note: False if a text next to the picture says what ► means.
     """
     marks, is_crowded = list[Mark](), len(frontier.points) > _CROWDED_FROM
     unit = _unit(frontier.measure)
@@ -163,7 +166,8 @@ def frontier_picture(frontier: Frontier, scorer: str, agents: Mapping[str, str])
         hollow="not on it",
         note="; ".join(
             [f"dots: each of the other {dots:,} runs"] * bool(dots)
-            + ["► costs at least this: requests without an answer may be billed"] * any(mark.is_open for mark in marks)
+            + ["► costs at least this: requests without an answer may be billed"]
+            * (with_bounds_note and any(mark.is_open for mark in marks))
         ),
     )
 

@@ -87,7 +87,9 @@ def abstract_section(
     tables, called = [table for table, _ in comparison.shown_tables(scorers)], agent_names(comparison)
     conclusion = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
     placed = tables[0].frontier if tables and len(comparison.rows) > 1 else None
-    picture = figure(frontier_picture(placed, tables[0].scorer, called), _BESIDE) if placed else ""
+    picture = (
+        figure(frontier_picture(placed, tables[0].scorer, called, with_bounds_note=False), _BESIDE) if placed else ""
+    )
     table = html_table(summary_table(comparison, tables, called, printed))
     below = [*table_remarks(comparison, tables, called), who_answered(abstract, names)]
     remarks = "".join(f"<p>{prose(line)}</p>" for line in below)

@@ -225,7 +225,7 @@ def verdict(finding: ScorerFinding, names: Mapping[str, str], price: str = "") -
         case "untested":
             reason = untested_words(finding)
         case "none":
-            reason = none_words(finding) + open_words(finding.best, finding.unit)
+            reason = none_words(finding)
         case "best not separated":
             reason = "its difference to none of the others is significant"
         case "open":

@@ -84,7 +84,8 @@ def print_one_screen(
         least, greatest = _PICTURE_LINES
         height = min(greatest, max(least, console.height - _OTHER_LINES))
         across = console.width if console.is_terminal else min(console.width, _PIPED_WIDTH)
-        console.print(draw(frontier_picture(frontier, tables[0].scorer, names), across, height))
+        picture = frontier_picture(frontier, tables[0].scorer, names, with_bounds_note=False)
+        console.print(draw(picture, across, height))
     elif is_drawn and (tables[0].unit, tables[0].direction) == ("percent", "higher"):
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
     for note in comparison.notes[:_MAX_NOTES]:
@@ -119,7 +120,8 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
 
 def table_remarks(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
     """Return the lines below :func:`summary_table`: the meaning of its marks, and the doubts."""
-    return [*_mark_sentences(tables[:1], names), *doubt_sentences(comparison, tables, names)]
+    doubts = " ".join(doubt_sentences(comparison, tables, names))
+    return [*_mark_sentences(tables[:1], names), *filter(None, [doubts])]
 
 
 def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, str]:
@@ -456,4 +458,4 @@ def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names
         is_part = any(line.overall.n < comparison.questions for line in lines.values())
         yield f"Not answered{f', of all {comparison.questions:,}' if is_part else ''}: {'; '.join(remarks)}."
     if count := sum(row.unanswered for row in comparison.rows):
-        yield f"≥ is at least: a provider may bill the {number_of(count, 'request')} without an answer."
+        yield f"≥ and ► are at least: a provider may bill the {number_of(count, 'request')} without an answer."

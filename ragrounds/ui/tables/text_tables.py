@@ -37,6 +37,7 @@ _LATEX = {
     ">": r"\textgreater{}",
     "±": r"$\pm$",
     "≥": r"$\geq$",
+    "►": r"$\triangleright$",
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
     "↓": r"$\downarrow$",
