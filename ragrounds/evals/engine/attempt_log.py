@@ -42,6 +42,8 @@ of this.
 """
 LONGEST_REASON = 10_000
 """Largest number of characters of a failure reason: an error's message may be anything."""
+REFUSED = "the provider's content filter refused the request"
+"""Reason of a blocked attempt."""
 _NOTE = 50_000
 """Largest number of characters of a note, such as a traceback, whose message may be anything."""
 _LOOK = 0.01
@@ -120,6 +122,8 @@ class AttemptLog:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Lock for changes of the sums: calls of a foreign system end in several threads."""
     last_reply: str = ""
+    is_refused: bool = False
+    """True if a provider's content filter refused the last call of a user's system."""
     last_failure: str = ""
     """Message of the last call that never succeeded: a system that ignores such a failure fails later with another
     error.

@@ -58,7 +58,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.base.specs import Value, parse
 from ragrounds.base.spent import known_sum
-from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.attempt_log import REFUSED, AttemptEnded, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.nested_context import NestedContext
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
@@ -231,17 +231,17 @@ class AttemptContext(AttemptLog):
             return response
 
         answered, ended = await self._once(entry, call_model, kind, role, faults, request_price, usage_price)
-        reply, refused = believed(answered, request), "the provider's content filter refused the request"
+        reply = believed(answered, request)
         if (is_blocked := reply.finish == "content_filter") and reply.usage is None:
             # Nothing was written; the prompt may be billed, like a request without an answer.
             reply = replace(reply, usage=Usage())
-            faults.append(Fault(kind="blocked", message=refused))
+            faults.append(Fault(kind="blocked", message=REFUSED))
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, worked=reply.worked, price=price, faults=tuple(faults))
         for note in reply.notes:
             self.note("reply", note)
         if is_blocked:
-            raise AttemptEnded("blocked", refused)
+            raise AttemptEnded("blocked", REFUSED)
         self.last_reply = reply.text
         return reply
 

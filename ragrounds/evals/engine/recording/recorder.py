@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.errors import NotReplayed, StopRun
-from ragrounds.base.http import REPLY, BadReply, read_json
+from ragrounds.base.http import REPLY, BadReply, HttpAnswer, read_json
 from ragrounds.base.records import Fault, Reply, Usage
 from ragrounds.base.text import safe
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
@@ -40,6 +40,7 @@ from ragrounds.evals.store.journal import RECORDED_TIMES, StoreJournal, Times
 from ragrounds.evals.trace.nearest_recording import nearest_words
 from ragrounds.evals.trace.run_facts import MIXED
 from ragrounds.models.faults import Transient
+from ragrounds.models.openai_protocol import said_in
 from ragrounds.models.options import server_of
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import as_json, believed, request_usage, words
@@ -126,8 +127,9 @@ class _Started(Struct, frozen=True):
             WireFailure: it is an error, or no answer of this form.
         """
         if not 200 <= response.status < 300:
-            error_text = self.redact(response.body[:4096].decode("utf-8", "replace"))
-            raise WireFailure(response, f"{response.status}: {safe(error_text, 300)}")
+            answer = HttpAnswer(response.status, {"content-type": response.content_type}, response.body)
+            _, message, _ = said_in(answer, self.redact)
+            raise WireFailure(response, f"{response.status}: {safe(message, 300)}")
         try:
             # Vectors may be encoded as letters, in which some parts look like keys by chance.
             clean = self.redact.without_keys if self.call.form.role == "embedding" else self.redact
@@ -453,6 +455,7 @@ class AttemptRecorder:
         kind = error.kind if isinstance(error, BadReply) else kind
         fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
         self._tried[started.first] = replace(started, faults=(*started.faults, fault))
+        self._context.is_refused = kind == "blocked"
         # The client must see its server's answer, because it decides whether and when it tries again.
         if isinstance(error, WireFailure):
             return error.response
@@ -480,6 +483,7 @@ class AttemptRecorder:
         )
         for note in reply.notes:
             self._context.note("reply", note)
+        self._context.is_refused = reply.finish == "content_filter"
         if answers and reply.text:
             self._context.last_reply = reply.text
         if self.searches is not None and answers:
