@@ -17,6 +17,7 @@ from ragrounds.base.errors import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_next
+from ragrounds.ui.call_words import plain_reason
 from ragrounds.ui.tables.claim_text import stop_text
 from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import number_of, one_line
@@ -86,7 +87,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         say_next(*(["--model openai:NAME (yours)"] if first else []))
     for status, reasons in (("failed", result.failures), ("capped", result.capped), ("paused", result.paused)):
         for reason, count in reasons:
-            say(f"{count:,} {status}: {one_line(reason, 200)}")
+            say(f"{count:,} {status}: {one_line(': '.join(filter(None, plain_reason(reason))), 200)}")
     if result.paused:
         say("`on_interrupt=yes` in the agent's brackets (or a text, or `person.py:answer`) answers for a person.")
 

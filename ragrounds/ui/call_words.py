@@ -24,12 +24,22 @@ _FAULTS = {
     "context_too_long": "prompt too long",
     "blocked": "refused by the content filter",
 }
+_MESSAGE = re.compile(r"""['"]message['"]: *(['"])(.+?)(?<!\\)\1""")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def fault_word(kind: str) -> str:
     """Return the kind of a fault in words: a known kind, or an error's class (``ValueError``: value error)."""
-    return _FAULTS.get(kind) or _WORD_STARTS.sub(" ", kind).replace("_", " ").lower()
+    return _FAULTS.get(kind) or _WORD_STARTS.sub(" ", kind.removeprefix("OpenAI")).replace("_", " ").lower()
+
+
+def plain_reason(reason: str) -> tuple[str, str]:
+    """Split the reason of a failure into its kind in words, empty if it has none, and its message without JSON."""
+    kind, _, message = reason.partition(": ")
+    if not kind.isidentifier():
+        kind, message = "", reason
+    quoted = _MESSAGE.search(message)
+    return fault_word(kind), quoted[2] if quoted else message
 
 
 def made_words(called: Attempt | RunTotals) -> str:

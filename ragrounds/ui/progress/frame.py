@@ -20,9 +20,8 @@ from ragrounds.ui.progress.lines import (
     at_least,
     budget_words,
     fault_words,
+    flying_words,
     journal_words,
-    longest,
-    node_words,
     pooled_words,
     time_left,
 )
@@ -109,13 +108,11 @@ def _about(facts: ProgressFacts) -> Parts:
     spent = facts.spent
     price = f"{at_least(spent, spent.cost_paid)} paid, full price {at_least(spent, spent.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
-    count, took = len(facts.flying), duration(longest(facts))
-    flying = f"{count:,}: {node_words(facts, 6)}; longest {took}" if count else ""
     remarks = [
         ("failed", fault_words(facts.failed), "red"),
         ("tried again", fault_words(facts.retried), "yellow"),
         *(("server", server.removeprefix("http://"), "") for server in server_words(facts.servers)),
-        ("in flight", flying, ""),
+        ("in flight", flying_words(facts), ""),
         ("cost", cost, ""),
         ("journal", journal_words(facts), ""),
         ("claim", one_line(facts.until, 1000), ""),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 from ragrounds.base.spent import Spent
 from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
-from ragrounds.ui.call_words import fault_word
+from ragrounds.ui.call_words import fault_word, plain_reason
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.screen import footer_lines, server_words
 from ragrounds.ui.tables.comparison_tables import interval
@@ -16,14 +15,13 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, to
 
 _FEW = 4
 """Number of runs up to which a line shows scores."""
-_NODES = 4
+_NODES = 5
 """Nodes that are named."""
-_MESSAGE = re.compile(r"""['"]message['"]: *(['"])(.+?)(?<!\\)\1""")
 
 
 def time_left(facts: ProgressFacts) -> str:
-    """Return the estimated remaining time in words."""
-    return f"{duration(facts.seconds_left)} left" if facts.seconds_left is not None else "time left not known yet"
+    """Return the estimated remaining time in words; empty if it is not known, or if no attempt follows."""
+    return f"{duration(facts.seconds_left)} left" if facts.seconds_left else ""
 
 
 def counts_line(facts: ProgressFacts) -> str:
@@ -38,15 +36,15 @@ def counts_line(facts: ProgressFacts) -> str:
 
 def progress_line(facts: ProgressFacts) -> str:
     """Return the counts of all runs, the time left, scores, calls in flight, failures and the budget in one line."""
-    flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
-    flying = flying if facts.flying else ""
+    flying = f"in flight: {flying_words(facts)}" if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
     stopping = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
     servers = server_words(facts.servers) if flying else []
     rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *servers, journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
-    return "; ".join((f"{counts_line(facts)}, {time_left(facts)}", *(part for part in rest if part)))
+    counts = ", ".join(filter(None, (counts_line(facts), time_left(facts))))
+    return "; ".join((counts, *filter(None, rest)))
 
 
 def at_least(spent: Spent, cost: float | None) -> str:
@@ -63,31 +61,22 @@ def _score(agent: AgentProgress) -> str:
     return f"{in_scale(agent.figure.value, unit)} ({agent.scorer}) {interval(agent.figure, unit)}"
 
 
-def node_words(facts: ProgressFacts, limit: int = _NODES) -> str:
-    """Count the attempts in flight by node."""
-    node_counts = [f"{one_line(node, 24)} {count:,}" for node, count in facts.nodes.items()]
-    left = sum(list(facts.nodes.values())[limit:])
-    return ", ".join([*node_counts[:limit], *([f"elsewhere {left:,}"] if left else [])])
-
-
-def longest(facts: ProgressFacts) -> float:
-    """Return the seconds for which the oldest attempt in flight has been running."""
-    return max((time.time() - attempt.started_at for attempt in facts.flying), default=0.0)
+def flying_words(facts: ProgressFacts) -> str:
+    """Count the attempts in flight, and those at a node by node; empty if there are none."""
+    if not facts.flying:
+        return ""
+    nodes = ", ".join(f"{one_line(node, 24)} {count:,}" for node, count in list(facts.nodes.items())[:_NODES])
+    longest = duration(time.time() - min(attempt.started_at for attempt in facts.flying))
+    return f"{len(facts.flying):,}{f' ({nodes})' if nodes else ''}, longest {longest}"
 
 
 def fault_words(seen: SeenFaults) -> str:
-    """Count the faults by kind in words and quote the last message; empty if nothing failed.
-
-    A message that is an error's JSON is quoted without it.
-    """
+    """Count the faults by kind in words and quote the last message; empty if nothing failed."""
     if not seen.kinds:
         return ""
     kinds = ", ".join(f"{count:,} {one_line(fault_word(kind), 60)}" for kind, count in seen.kinds.items())
     ago = "" if seen.age is None else f", last {duration(seen.age)} ago"
-    kind, _, reason = seen.last.partition(": ")
-    reason = reason if kind in seen.kinds else seen.last
-    message = _MESSAGE.search(reason)
-    return f"{kinds}{ago}: {one_line(message[2] if message else reason, 300)}"
+    return f"{kinds}{ago}: {one_line(plain_reason(seen.last)[1], 300)}"
 
 
 def journal_words(facts: ProgressFacts) -> str:

@@ -110,7 +110,7 @@ def test_reasons_are_words_and_no_json() -> None:
     message = "OpenAIInvalidRequestError: 400 - {'error': {'message': 'the prompt is too long', 'type': 'x'}}"
     seen = SeenFaults({"OpenAIInvalidRequestError": 9, "context_too_long": 10}, message, 4.0)
     line = next(line for line in drawn(facts(failed=seen), 200, 40) if line.startswith("failed"))
-    assert "9 open ai invalid request error, 10 prompt too long, last 4.0 s ago: the prompt is too long" in line
+    assert "9 invalid request error, 10 prompt too long, last 4.0 s ago: the prompt is too long" in line
     assert "{" not in line
 
 
@@ -138,7 +138,7 @@ def test_it_says_what_is_there(width: int, height: int) -> None:
         "$3.75 paid",
         "budget used: $3.75 of $5.00 (75 %)",
         "100 of 400 model calls from the journal (25 %)",
-        "in flight    64: search 64",
+        "in flight    64 (search 64)",
         "60 of 63 calls in flight, slowed by 12 x 429",
     ):
         assert text in screen, text
@@ -197,6 +197,13 @@ def test_the_last_line_states_an_exceeded_budget_and_no_server_at_rest():
     line = progress_line(facts(flying=0, budget=(BudgetUse("dollars", 0.33, 0.2),)))
     assert "budget used: $0.33 of $0.20 (165 %)" in line
     assert "calls in flight" not in line
+
+
+def test_a_line_says_nothing_of_unknown_steps_and_of_time_that_is_not_left() -> None:
+    line = progress_line(facts(flying=2, nodes={}, seconds_left=None))
+    assert "; in flight: 2, longest " in line
+    assert " left" not in line
+    assert progress_line(facts(flying=3, nodes={"reason": 1})).count("3 (reason 1), longest") == 1
 
 
 def test_wide_letters_are_two_columns() -> None:

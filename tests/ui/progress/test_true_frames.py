@@ -29,7 +29,7 @@ def ask(question, *, model=None):
     return "A"
 """
 _TOTAL = re.compile(r"(\d+) of (\d+) attempts")
-_FLYING = re.compile(r"in flight +(\d+): ")
+_FLYING = re.compile(r"in flight +(\d+)\b")
 _LINES = (
     r"| ragrounds run .*",
     r"[━╸╺ ]*\d+ of \d+ attempts \(\d+ %\)  .*",
