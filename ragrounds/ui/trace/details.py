@@ -16,7 +16,7 @@ from ragrounds.base.replies import read_reply
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.trace.causes import Cause, cause_of
-from ragrounds.evals.trace.hops import FATES, Hop, searches_unknown
+from ragrounds.evals.trace.hops import FATES, SYSTEMS_OWN, Hop, searches_unknown
 from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.models.model_names import other_name
@@ -318,7 +318,9 @@ def search_blocks(loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None) 
 def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[TextBlock]:
     number = f" of hop {hop.number}" if hop else ""
     moment = f", searched {when[:16].replace('T', ' ')} UTC" if when else ""  # of a live corpus
-    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{moment}", "heading")
+    # Of a search inside a user's system only the result is known.
+    source = "" if searched.corpus == SYSTEMS_OWN else f", {searched.k} wanted from {searched.corpus}"
+    yield TextBlock(f"\nquery{number}{source}{moment}", "heading")
     yield TextBlock(searched.query, "strong")
     for text in searched.mean:
         yield TextBlock(f"and the vector of: {text}", "note")

@@ -30,7 +30,7 @@ _GENEROUS = 24
 """Columns of a hop from which on the question may show more than its name."""
 _WIDEST = 48
 _MORE = 4
-"""Columns for the number of hops beyond the last column: ``+12``."""
+"""Columns for the number of hops beyond the last column, with a space: ``+12``."""
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_ANSWER = 80
 """Characters kept of an answer."""
@@ -80,8 +80,6 @@ class HopColumns(Struct, frozen=True):
     """Number of hops next to each other."""
     answer: int
     cause: int
-    rest: int
-    """Cells that the hops leave."""
 
 
 def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopColumns:
@@ -92,12 +90,10 @@ def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopCol
     question = 9 if width < 100 else 18 if width < 160 else 34
     if (width - other_columns - question) // max(1, hop_count) < _GENEROUS:
         question = 9  # queries are more informative than the beginning of the question
-    room = width - other_columns - question
+    room = width - other_columns - question - _MORE
     visible = max(1, min(max(1, hop_count), room // _LEAST))
     hop = max(_LEAST, min(_WIDEST, room // visible))
-    left = max(0, room - visible * hop)
-    more = max(0, left - _MORE)
-    return HopColumns(agent, question + more, hop, visible, answer, _CAUSE, left - more)
+    return HopColumns(agent, question + max(0, room - visible * hop), hop, visible, answer, _CAUSE)
 
 
 def hop_heading(columns: HopColumns, first: int, hop_count: int) -> str:
@@ -105,7 +101,7 @@ def hop_heading(columns: HopColumns, first: int, hop_count: int) -> str:
     names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, hop_count + 1)]
     titles = "".join(fit(name, columns.hop) for name in names[: columns.visible])
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
-    hops = fit(titles, columns.visible * columns.hop + columns.rest)
+    hops = fit(titles, columns.visible * columns.hop + _MORE)
     return head + hops + fit("answer" if columns.answer > 6 else "ans", columns.answer) + fit("likely", columns.cause)
 
 
@@ -144,7 +140,7 @@ def hop_cells(
         else:
             cells.append((fit("" if number else line.nothing, columns.hop), "dim"))
     beyond = len(line.hops) - first - columns.visible
-    cells.append((fit(f"+{beyond}" if beyond > 0 else "", columns.rest), "dim"))
+    cells.append((fit(f"+{beyond}" if beyond > 0 else "", _MORE), "dim"))
     style = mark(summary)[1]
     answer = line.answer
     if len(answer) >= columns.answer and answer.endswith(_UNREAD):

@@ -97,7 +97,9 @@ def _prose(text: str) -> str:
     if not isinstance(value, dict):
         return text
     fields = {name: value_text(part) for name, part in value.items()}
-    return "\n\n".join(part if " " in part.strip() else f"{name}: {part}" for name, part in fields.items())
+    return "\n\n".join(
+        part if " " in part.strip() else f"{name.replace('_', ' ')}: {part}" for name, part in fields.items()
+    )
 
 
 def _diverging_columns(left: str, right: str) -> tuple[list[TextBlock], list[TextBlock]]:

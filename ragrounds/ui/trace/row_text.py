@@ -27,6 +27,7 @@ _LEAST = 8
 _LARGEST = 20_000
 """Characters of a reply up to which its JSON is parsed."""
 _TAG = re.compile(r"<\|[\w ]{1,40}\|>|</?[a-z_]{1,30}>")
+_EMPHASIS = re.compile(r"(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _OPENING = re.compile(r'\A\s*(?:```\w*\s*)?(?:\{\s*"[^"\\]{0,60}"\s*:\s*")')
 
 
@@ -141,12 +142,12 @@ def fault_words(faults: Sequence[Fault]) -> str:
 
 
 def beginning(text: str) -> str:
-    """Return the beginning of a text as one line, without tags and marks.
+    """Return the beginning of a text as one line, without tags and marks of emphasis.
 
     For a JSON object it is its first list of texts, else its first text.
     """
     start = (_text_in_json(text) or _OPENING.sub("", text[: 2 * _LONGEST], count=1))[: 2 * _LONGEST]
-    return " ".join((_TAG.sub(" ", start) if "<" in start else start).split())[:_LONGEST]
+    return " ".join(_EMPHASIS.sub("", _TAG.sub(" ", start)).split())[:_LONGEST]
 
 
 def _text_in_json(text: str) -> str:

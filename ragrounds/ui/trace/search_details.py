@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ragrounds.base.records import Passage
 from ragrounds.evals.trace.hops import FATES, FoundPassage, Hop
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
@@ -146,8 +147,7 @@ def _whole_texts(hits: Sequence[FoundPassage]) -> Iterator[TextBlock]:
     yield TextBlock("\nthe texts whole", "heading", more=True)
     for hit in hits:
         passage = hit.passage
-        source = f"  by {passage.retriever} from {passage.corpus}" if passage.retriever else f"  from {passage.corpus}"
-        head = f"{'★ gold ' if hit.gold else ''}{hit.rank}. {passage.id}  score {passage.score:.3f}{source}"
+        head = f"{'★ gold ' if hit.gold else ''}{hit.rank}. {passage.id}  score {passage.score:.3f}  {_origin(passage)}"
         yield TextBlock(head, "gold" if hit.gold else "key", more=True)
         if passage.chunk:
             yield TextBlock(f"the whole document, found by its chunk {passage.chunk}", "note", 3, more=True)
@@ -158,5 +158,11 @@ def _whole_texts(hits: Sequence[FoundPassage]) -> Iterator[TextBlock]:
 
 def sources(traced: TracedCall) -> str:
     """Return which retriever searched which corpus, if this is the same for all passages."""
-    origins = {(passage.retriever, passage.corpus) for passage in traced.passages}
-    return "by {} from {}".format(*next(iter(origins))) if len(origins) == 1 else ""
+    origins = set(map(_origin, traced.passages))
+    return origins.pop() if len(origins) == 1 else ""
+
+
+def _origin(passage: Passage) -> str:
+    """Return the retriever and the corpus of a passage; a user's system may report neither."""
+    parts = (("by", passage.retriever), ("from", passage.corpus))
+    return " ".join(f"{word} {name}" for word, name in parts if name)

@@ -73,7 +73,7 @@ def test_both_are_read_from_the_sentence_where_they_part(hunt_pages: Pages) -> N
     shown = page(left, right, unfolds="o")
     assert "⋯ 2 sentences that both begin with: The" in shown.replace("\n", " ")
     assert f"{'So rest it.':38} │ So lift it." in shown
-    assert f"{'':38} │ answer_choice: B" in shown
+    assert f"{'':38} │ answer choice: B" in shown
     assert shown.index("So rest it.") < shown.index("replies before the last") < shown.index("First.")
     assert "It was a flight." in page(left, right)
     blocks = parting_blocks((left, right), ["one", "two"], {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
@@ -103,6 +104,21 @@ async def test_only_rows_on_the_screen_are_read(hunt_pages: Pages) -> None:
 )
 def test_headings_number_the_searches(width: int, most: int, heading: str) -> None:
     assert hop_heading(hop_columns(width, {}, most), 0, most).split() == heading.split()
+
+
+@pytest.mark.parametrize("width", range(60, 200, 7))
+def test_what_is_beyond_the_last_search_does_not_touch_the_answer(
+    width: int, hunt_pages: Pages, hunted: Hunted
+) -> None:
+    row = planted(hunt_pages, hunted, "cut away")
+    summary, line = hunt_pages.read([row])[0], lines(hunt_pages, [row])[0]
+    columns = hop_columns(width, {}, 1)
+    many = replace(line, hops=line.hops[:1] * (columns.visible + 1), answer="C")
+    cells = hop_cells(summary, many, columns, {})
+    texts = [text for text, _ in cells]
+    assert texts[-3].rstrip() == "+1"
+    assert texts[-3].endswith(" ")
+    assert sum(map(len, texts)) <= width
 
 
 async def test_a_search_is_looked_at_and_opened(pages: Pages) -> None:

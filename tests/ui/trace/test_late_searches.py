@@ -6,6 +6,8 @@ from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import Attempt, Call, Called, Gold, Passage, Reply
 from ragrounds.evals.trace.hops import SYSTEMS_OWN
 from ragrounds.evals.trace.traces import TracedCall
+from ragrounds.ui.trace.details import search_blocks
+from ragrounds.ui.trace.search_details import sources
 from ragrounds.ui.trace.tree import Node, attempt_tree, call_facts, walk
 from tests.ui.trace.making import AT, step
 
@@ -38,3 +40,11 @@ def test_it_stands_in_the_node_that_wrote_its_passages() -> None:
 
 def test_it_stands_at_the_end_where_no_node_wrote_them() -> None:
     assert [node.label for node in tree({"documents": ["another"]})][1:] == ["retrieve", "answer", "search"]
+
+
+def test_a_search_inside_a_system_says_only_what_is_known_of_it() -> None:
+    call = Call(key="", kind="search", role="searching", node="", actor="Words", at=AT, seconds=0.0)
+    found = Passage(id="d1#0", document="d1", title="t", text="A passage.", corpus="", retriever="Words")
+    traced = TracedCall(call, searched=SearchRequest(corpus=SYSTEMS_OWN, query="q", k=4), passages=(found,))
+    assert [block.text for block in search_blocks(None, traced, None)] == ["\nquery", "q"]  # type: ignore[arg-type]
+    assert sources(traced) == "by Words"

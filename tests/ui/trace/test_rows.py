@@ -30,7 +30,7 @@ def test_searches_replies_and_the_answer(pages: Pages) -> None:
         "search “query 0” → 2, gold at 1",
         "read “Kept in round 0: aspirin.”",
     ]
-    assert found[-1] == "answer “The answer is **A**, by [this](http://x.example).”, 1 retry"
+    assert found[-1] == "answer “The answer is A, by [this](http://x.example).”, 1 retry"
 
 
 def test_what_failed_and_what_was_not_run(pages: Pages) -> None:
@@ -69,6 +69,7 @@ def test_a_reply_that_wishes_for_tools() -> None:
         ('{"thinking": "cut off in the mid', "cut off in the mid"),
         ("<think>Hm.</think> Yes. <|begin_search_query|>edema<|end_search_query|>", "Hm. Yes. edema"),
         ("a < b and c > d", "a < b and c > d"),
+        ("**Step 1**: it is **not** 2**3.", "Step 1: it is not 2**3."),
         ("[" * 5000, "[" * 400),
     ],
 )
