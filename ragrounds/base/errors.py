@@ -128,5 +128,6 @@ def one_of(name: str, text: str, choices: Collection[str]) -> str:
         UserError: it is not; the message names the nearest and all of `choices`.
     """
     if text not in choices:
-        raise UserError(f"{name} {text!r} is unknown.{nearest(text, choices)} Known: {', '.join(choices)}.")
+        problem = f"{text!r} is unknown.{nearest(text, choices)}" if text else "is not set."
+        raise UserError(f"{name} {problem} Known: {', '.join(choices)}.")
     return text

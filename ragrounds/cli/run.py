@@ -83,7 +83,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console(), full=full)
-        first = is_sample(result.benchmark) and any(row.no_model for row in result.comparison.rows)
+        first = is_sample(result.benchmark) and any(row.no_model == "extractive" for row in result.comparison.rows)
         say_next(*(["--model openai:NAME (yours)"] if first else []))
     for status, reasons in (("failed", result.failures), ("capped", result.capped), ("paused", result.paused)):
         for reason, count in reasons:

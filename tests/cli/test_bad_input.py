@@ -60,6 +60,10 @@ def test_one_clear_line(command: Cli, arguments: list[str], said: list[str]) -> 
     )
 
 
+def test_a_judging_without_a_kind_names_the_kinds(command: Cli) -> None:
+    check(command("judge", "direct"), "--kind is not set. Known: answer-relevancy, citations,", "equivalence")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -75,6 +75,7 @@ def test_a_picture_that_is_missing_is_explained(tmp_path) -> None:
     text, lines = picture_lines(made, 80, 24)
     assert not lines
     assert NO_FRONTIER in " ".join(text.split())
+    assert "unknown: give prices in prices.toml, then `ragrounds ledger --reprice`" in " ".join(text.split())
 
 
 def test_the_colour_of_an_agent_does_not_depend_on_its_cost(tmp_path) -> None:

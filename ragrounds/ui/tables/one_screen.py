@@ -30,6 +30,7 @@ from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import MAX_NOT_SEPARATED, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
+    UNPRICED,
     difference_text,
     dollars,
     duration,
@@ -77,7 +78,10 @@ def print_one_screen(
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     print_table(summary_table(comparison, tables, names), console)
-    for line in table_remarks(comparison, tables, names):
+    remarks = table_remarks(comparison, tables, names)
+    if any(cost.dollars is None and cost.tokens for cost in run_costs(comparison, tables).values()):
+        remarks.append(UNPRICED)
+    for line in remarks:
         console.print(Text(wrapped(line, width), style="dim"))
     is_drawn = with_frontier and bool(tables) and len(comparison.rows) > 2
     if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:

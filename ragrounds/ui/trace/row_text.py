@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -135,9 +136,7 @@ def failure(call: Call) -> str:
 
 def fault_words(faults: Sequence[Fault]) -> str:
     """Return the failed tries by kind: ``2 × rate limit, 1 × timeout``."""
-    kinds: dict[str, int] = {}
-    for fault in faults:
-        kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
+    kinds = Counter(fault.kind for fault in faults)
     return ", ".join(f"{count} × {one_line(fault_word(kind), 40)}" for kind, count in kinds.items())
 
 
