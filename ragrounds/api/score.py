@@ -158,7 +158,8 @@ class JudgeArguments(ServedExecution, frozen=True):
             "(entailed, contradicted), rubric (criteria with points), claims (RAGChecker, FActScore; claims-together "
             "against all passages at once, as FActScore's program), citations (ALCE; "
             "citations-published by its own reading), grounding (ragas' faithfulness, context precision and recall), "
-            "answer-relevancy, ragas (five figures by ragas itself) or one of them, such as ragas_faithfulness. [required]",
+            "answer-relevancy, ragas (five figures by ragas itself) or one of them, such as "
+            "ragas_faithfulness. [required]",
         ),
     ] = ""
     rubric: Annotated[str | Path, Arg("Criteria of your own, for --kind rubric.", metavar="FILE.toml")] = ""

@@ -199,8 +199,7 @@ def _list_scorers(as_json: bool) -> None:
         (
             f"{', '.join(scorer.kinds)} questions" + (f", by {scorer.needs}" if scorer.needs else ""),
             scorer.name + (" ↓" if scorer.direction == "lower" else ""),
-            scorer.summary.removesuffix("; lower is better").replace(", by the judge", "")
-            + (f" (package {scorer.package})" if scorer.package else ""),
+            scorer.summary + (f" (package {scorer.package})" if scorer.package else ""),
         )
         for scorer in sorted(scorers, key=lambda scorer: (bool(scorer.needs), scorer.kinds, scorer.needs))
     )

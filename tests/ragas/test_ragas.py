@@ -159,7 +159,7 @@ def test_the_five_figures(judge, command, home, server):
     heads = next(line for line in shown.stdout.splitlines() if line.startswith("agent"))
     assert "ragas_context_recall" in heads  # a column beside the headline
     named = command("compare", "rag", "--scorer", "ragas_context_recall", "--full")
-    assert "ragas_context_recall, percent  ragas: share of the reference" in named.stdout
+    assert "ragas_context_recall, percent  share of reference's statements" in named.stdout
     assert not re.search(r"\bnan\b", (done.stdout + shown.stdout).lower())
 
 

@@ -48,6 +48,8 @@ def test_a_list_has_a_line_for_each(command: Cli, kind: str, most: int) -> None:
     assert 30 < len(listed) <= most
     names = [line.split()[0] for line in listed if line.startswith("  ")]
     assert len(names) == len(set(names))
+    if kind == "scorers":
+        assert not any("…" in line for line in listed)
     if kind == "agents":
         assert listed.index("no search") < names.index("direct") + 2
         assert not any("context_tokens" in line for line in listed)

@@ -225,26 +225,26 @@ def _scorer(
     return JudgedScorer(
         name=name,
         judging=kind,
-        summary=f"{description}{'; lower is better' if lower else ''}",
+        summary=description,
         method=f"{description}, after ALCE",
         unit=unit,
         direction="lower" if lower else "higher",
     )
 
 
-_RECALL = "share of the sentences that what they cite entails, by the judge"
-_PRECISION = "share of the citations that their sentence needs, by the judge"
+_RECALL = "share of sentences that what they cite entails"
+_PRECISION = "share of citations that their sentence needs"
 CITATION_RECALL = _scorer("citation-recall", _RECALL)
 CITATION_PRECISION = _scorer("citation-precision", _PRECISION)
-OVER_CITING = _scorer(
-    "over-citing", "share of the citations that their sentence does not need, by the judge", lower=True
-)
+OVER_CITING = _scorer("over-citing", "share of citations that their sentence can spare", lower=True)
 FABRICATED_CITATIONS = _scorer(
     "fabricated-citations", "citations of passages that were never shown", unit="citations", lower=True
 )
-CITATION_RECALL_PUBLISHED = _scorer("citation-recall-published", f"{_RECALL}; ALCE's reading", "citations-published")
+CITATION_RECALL_PUBLISHED = _scorer(
+    "citation-recall-published", "share of entailed sentences, as ALCE reads them", "citations-published"
+)
 CITATION_PRECISION_PUBLISHED = _scorer(
-    "citation-precision-published", f"{_PRECISION}; ALCE's reading", "citations-published"
+    "citation-precision-published", "share of needed citations, as ALCE reads them", "citations-published"
 )
 
 

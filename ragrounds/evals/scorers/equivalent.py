@@ -19,7 +19,7 @@ EQUIVALENT = JudgedScorer(
     name="equivalent",
     accuracy=True,
     judging="equivalence",
-    summary="share of answers that the judge finds equivalent to the reference",
+    summary="share of answers equivalent to the reference",
     method="the share of answers that a judge found equivalent to the reference",
 )
 

@@ -18,7 +18,7 @@ EQUIVALENT_PUBLISHED = JudgedScorer(
     name="equivalent-published",
     accuracy=True,
     judging="equivalence-published",
-    summary="share of answers that the judge finds equivalent to the reference, by the paper's own rules",
+    summary="share of equivalent answers, by the paper's rules",
     method="the share of answers that a judge found equivalent to the reference by OGCaReBench's published rules, "
     "without sight of the question",
 )

@@ -17,7 +17,7 @@ class SupportedClaims(ClaimScorer, frozen=True, kw_only=True):
     """Scorer of FActScore's precision."""
 
     name: str = "supported-claims"
-    summary: str = "share of the answer's claims that a passage supports, by the judge"
+    summary: str = "share of claims that a passage supports"
     method: str = "FActScore's precision (share of the answer's claims that a passage supports), by a judge"
     passages: bool = True
 
@@ -30,7 +30,7 @@ SUPPORTED_CLAIMS = SupportedClaims()
 SUPPORTED_TOGETHER = SupportedClaims(
     name="supported-claims-together",
     judging="claims-together",
-    summary="share of the answer's claims that the passages together support, by the judge",
+    summary="share of claims that passages together support",
     method="FActScore's precision (share of the answer's claims that the passages together support), by a judge",
 )
 

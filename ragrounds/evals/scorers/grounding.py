@@ -65,7 +65,7 @@ def cosines(vector: Sequence[float], others: Sequence[Sequence[float]]) -> tuple
 
 FAITHFULNESS = GroundingScorer(
     name="faithfulness-together",
-    summary="share of the answer's claims that the passages together support, by the judge (ragas' faithfulness)",
+    summary="share of claims in the passages together",
     method="faithfulness as ragas defines it (share of the answer's claims that the passages together support), "
     "by a judge",
     takes=("user_input", "response", "retrieved_contexts"),
@@ -73,7 +73,7 @@ FAITHFULNESS = GroundingScorer(
 )
 CONTEXT_PRECISION = GroundingScorer(
     name="context-precision-ranked",
-    summary="average precision of the passages, as useful for the reference, by the judge (ragas' context precision)",
+    summary="average precision of the useful passages",
     method="context precision as ragas defines it (average precision of the passages, as useful for the reference), "
     "by a judge",
     takes=("user_input", "reference", "retrieved_contexts"),
@@ -81,7 +81,7 @@ CONTEXT_PRECISION = GroundingScorer(
 )
 CONTEXT_RECALL = GroundingScorer(
     name="context-recall-together",
-    summary="share of the reference's claims that the passages together support, by the judge (ragas' context recall)",
+    summary="share of reference claims in passages together",
     method="context recall as ragas defines it (share of the reference's claims that the passages together support), "
     "by a judge",
     takes=("user_input", "reference", "retrieved_contexts"),
@@ -90,7 +90,7 @@ CONTEXT_RECALL = GroundingScorer(
 ANSWER_RELEVANCY = GroundingScorer(
     name="answer-relevancy",
     judging="answer-relevancy",
-    summary="cosine of the question with questions made from the answer (ragas' answer relevancy)",
+    summary="cosine with questions made from the answer",
     method="answer relevancy as ragas defines it (cosine of the question with questions made from the answer), "
     "by a judge",
     takes=("user_input", "response"),

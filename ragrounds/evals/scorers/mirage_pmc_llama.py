@@ -32,7 +32,7 @@ def read_completion(text: str, question: Question) -> AnswerRead:
 MIRAGE_PMC_LLAMA = ChoiceScorer(
     name="mirage-pmc-llama",
     accuracy=True,
-    summary="as published for PMC-LLaMA's completions: an answer that cannot be read counts as A",
+    summary="MIRAGE's patterns for PMC-LLaMA: unreadable counts as A",
     method="the patterns that MIRAGE published for PMC-LLaMA, on the raw reply (an answer that cannot be read counts "
     "as option A)",
     read=read_completion,

@@ -32,14 +32,14 @@ class RagasScorer(MeasureScorer, frozen=True, kw_only=True):
 FAITHFULNESS = RagasScorer(
     name="ragas_faithfulness",
     judging="ragas_faithfulness",
-    summary="ragas: share of the answer's statements that follow from the passages",
+    summary="share of statements that follow from passages",
     method="ragas 0.4.3, faithfulness, by a judge (share of the answer's statements that follow from the passages)",
     takes=("user_input", "response", "retrieved_contexts"),
 )
 ANSWER_RELEVANCY = RagasScorer(
     name="ragas_answer_relevancy",
     judging="ragas_answer_relevancy",
-    summary="ragas: cosine of the question with questions made from the answer",
+    summary="cosine with questions made from the answer",
     method="ragas 0.4.3, answer relevancy, by a judge (cosine of the question with questions made from the answer)",
     takes=("user_input", "response"),
     embedder=True,
@@ -48,7 +48,7 @@ ANSWER_RELEVANCY = RagasScorer(
 CONTEXT_PRECISION = RagasScorer(
     name="ragas_context_precision",
     judging="ragas_context_precision",
-    summary="ragas: average precision of the passages, as useful for the reference",
+    summary="average precision of the useful passages",
     method="ragas 0.4.3, context precision, by a judge "
     "(average precision of the passages, as useful for the reference)",
     takes=("user_input", "reference", "retrieved_contexts"),
@@ -56,14 +56,14 @@ CONTEXT_PRECISION = RagasScorer(
 CONTEXT_RECALL = RagasScorer(
     name="ragas_context_recall",
     judging="ragas_context_recall",
-    summary="ragas: share of the reference's statements that the passages hold",
+    summary="share of reference's statements in the passages",
     method="ragas 0.4.3, context recall, by a judge (share of the reference's statements that the passages hold)",
     takes=("user_input", "retrieved_contexts", "reference"),
 )
 FACTUAL_CORRECTNESS = RagasScorer(
     name="ragas_factual_correctness",
     judging="ragas_factual_correctness",
-    summary="ragas: F1 of the answer's and the reference's claims",
+    summary="F1 of the answer's and the reference's claims",
     method="ragas 0.4.3, factual correctness, by a judge (F1 of the answer's and the reference's claims)",
     takes=("response", "reference"),
     silent=0.0,

@@ -16,12 +16,12 @@ from ragrounds.evals.scorers.factscore import SUPPORTED_CLAIMS
 
 # Docstrings of the metrics are data: `_scorer` builds the text in tables and reports from them.
 def precision(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that the reference entails."""
+    """Share of the answer's claims in the reference."""
     return share(levels(record.by_gold))
 
 
 def recall(record: ClaimRecord) -> float | None:
-    """Share of the reference's claims that the answer entails."""
+    """Share of the reference's claims in the answer."""
     return share(levels(record.by_answer))
 
 
@@ -38,7 +38,7 @@ def f1(record: ClaimRecord) -> float | None:
 
 
 def claim_recall(record: ClaimRecord) -> float | None:
-    """Share of the reference's claims that some passage entails."""
+    """Share of the reference's claims in some passage."""
     return share(supported(record.gold_by_passages))
 
 
@@ -48,33 +48,33 @@ def context_precision(record: ClaimRecord) -> float | None:
 
 
 def context_utilization(record: ClaimRecord) -> float | None:
-    """Share of the reference's claims in the passages that the answer has."""
+    """Share of found reference claims in the answer."""
     supported_claims, answered = supported(record.gold_by_passages), levels(record.by_answer)
     return None if share(supported_claims) is None else share(answered[supported_claims == 1])
 
 
 def noise_sensitivity_in_relevant(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that are wrong, and out of a relevant passage."""
+    """Share of claims: wrong, from a relevant passage."""
     return _noise(record, relevant=True)
 
 
 def noise_sensitivity_in_irrelevant(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that are wrong, and out of other passages alone."""
+    """Share of claims: wrong, from others alone."""
     return _noise(record, relevant=False)
 
 
 def hallucination(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that are wrong, and in no passage."""
+    """Share of claims: wrong, and in no passage."""
     return _unsupported(record, right=False)
 
 
 def self_knowledge(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that are right, and in no passage."""
+    """Share of claims: right, and in no passage."""
     return _unsupported(record, right=True)
 
 
 def faithfulness(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims that some passage entails."""
+    """Share of the answer's claims in some passage."""
     return share(supported(record.by_passages))
 
 
@@ -120,7 +120,7 @@ def _scorer(
     return RagChecker(
         name=name,
         metric=metric,
-        summary=f"{description}, by the judge{'; lower is better' if lower else ''}",
+        summary=description,
         method=f"RAGChecker's {metric.__name__.replace('_', ' ')} ({description}), by a judge",
         direction="lower" if lower else "higher",
         reference=metric is not faithfulness,

@@ -87,7 +87,7 @@ SCORER = JudgedScorer(
     name="rubric",
     judging="rubric",
     clipped=True,
-    summary="points of the rubric's criteria that the answer meets, of the positive ones, by the judge",
+    summary="points of the criteria met, of the positive ones",
     method="the points of a rubric's criteria that an answer meets over its positive points (HealthBench), by a judge",
 )
 

@@ -85,7 +85,7 @@ def word_f1(answer: str, reference: str) -> float:
 EXACT_MATCH = ShortAnswer(
     name="exact-match",
     accuracy=True,
-    summary="short answers: the same words as the reference, without case, punctuation and articles",
+    summary="short answers: the reference's words, but for case and articles",
     method="exact match of the raw reply with the reference answer, normalised as Search-R1 and Search-o1 do",
     measure=exact,
 )
@@ -98,7 +98,7 @@ ANSWER_WITHIN = ShortAnswer(
 )
 WORD_F1 = ShortAnswer(
     name="word-f1",
-    summary="short answers: F1 of the words of answer and reference",
+    summary="short answers: F1 of the words with the reference",
     method="the F1 of words of the raw reply with the reference answer, normalised as Search-o1 does",
     measure=word_f1,
 )

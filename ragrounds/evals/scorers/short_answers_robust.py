@@ -78,13 +78,13 @@ def _as_words(text: str) -> str:
 ROBUST_MATCH = RobustShortAnswer(
     name="robust-match",
     accuracy=True,
-    summary="short answers: the same words and the same numbers as the reference",
+    summary="short answers: the same words and numbers as the reference",
     method="a match with the reference answer, numbers by value and unit, words without case and typography",
     measure=same,
 )
 ROBUST_F1 = RobustShortAnswer(
     name="robust-f1",
-    summary="short answers: F1 of the words and numbers of answer and reference",
+    summary="short answers: F1 of words and numbers with the reference",
     method="the F1 of words and numbers with the reference answer, numbers by value and unit, Chinese by characters",
     measure=token_f1,
 )

@@ -25,13 +25,13 @@ COMPREHENSIVENESS = JudgedScorer(
     name="comprehensiveness",
     judging="statements",
     shares=True,
-    summary="share of the must-have statements that the answer entails, by the judge",
+    summary="share of the must-have statements in the answer",
     method="the share of must-have statements that an answer entails, by a judge",
 )
 HALLUCINATION_RATE = JudgedScorer(
     name="hallucination-rate",
     judging="statements",
-    summary="statements that an answer contradicts (K-QA's hallucination rate), by the judge",
+    summary="statements that an answer contradicts (K-QA)",
     method="how many statements an answer contradicts (K-QA's hallucination rate), by a judge; lower is better",
     unit="statements",
     direction="lower",
@@ -39,7 +39,7 @@ HALLUCINATION_RATE = JudgedScorer(
 CONTRADICTION = JudgedScorer(
     name="contradiction",
     judging="statements",
-    summary="share of the statements that the answer contradicts, by the judge; lower is better",
+    summary="share of statements that the answer contradicts",
     method="the share of statements that an answer contradicts, by a judge; lower is better",
     direction="lower",
 )

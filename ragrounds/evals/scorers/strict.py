@@ -9,7 +9,7 @@ from ragrounds.evals.scorers.mirage import read_published
 STRICT = ChoiceScorer(
     name="strict",
     accuracy=True,
-    summary="the published patterns without that: what cannot be read is wrong",
+    summary="the published patterns: what cannot be read is wrong",
     method="MIRAGE's published patterns without their default, on the raw reply (an answer that cannot be read is "
     "wrong)",
     read=read_published,
