@@ -87,7 +87,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         say_next(*(["--model openai:NAME (yours)"] if first else []))
     for status, reasons in (("failed", result.failures), ("capped", result.capped), ("paused", result.paused)):
         for reason, count in reasons:
-            say(f"{count:,} {status}: {one_line(': '.join(filter(None, plain_reason(reason))), 200)}")
+            say(f"{count:,} {status}: {one_line(': '.join(filter(None, plain_reason(reason))), 300)}")
     if result.paused:
         say("`on_interrupt=yes` in the agent's brackets (or a text, or `person.py:answer`) answers for a person.")
 
