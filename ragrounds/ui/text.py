@@ -16,8 +16,6 @@ from ragrounds.base.text import safe as safe
 
 UNKNOWN = "-"
 """Text that is written if a figure is not known."""
-UNPRICED = "unknown: give prices in prices.toml, then `ragrounds ledger --reprice`"
-"""Explanation of costs without a known price."""
 TOO_FEW = "too few"
 """Text that is written if there are too few data for an interval."""
 

@@ -30,7 +30,6 @@ from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import MAX_NOT_SEPARATED, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
-    UNPRICED,
     difference_text,
     dollars,
     duration,
@@ -80,7 +79,7 @@ def print_one_screen(
     print_table(summary_table(comparison, tables, names), console)
     remarks = table_remarks(comparison, tables, names)
     if any(cost.dollars is None and cost.tokens for cost in run_costs(comparison, tables).values()):
-        remarks.append(UNPRICED)
+        remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     for line in remarks:
         console.print(Text(wrapped(line, width), style="dim"))
     is_drawn = with_frontier and bool(tables) and len(comparison.rows) > 2

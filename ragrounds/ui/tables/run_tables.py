@@ -24,7 +24,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import alone_words, short_models
 from ragrounds.ui.tables.text_tables import print_table
-from ragrounds.ui.text import UNPRICED, age, dollars, duration, in_scale, number_of, safe, tokens
+from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
 
 def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
@@ -234,7 +234,7 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
         (*map(name, ledger.by), *columns),
         title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
         about="paid: really paid, for judging too; full price: without cached calls"
-        + f"; {UNPRICED}" * bool(ledger.total.unpriced),
+        + "; unknown: give prices in prices.toml, then --reprice" * bool(ledger.total.unpriced),
     )
 
 
