@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ragrounds.base.records import Attempt, Reply
+from ragrounds.base.contracts import FinishedAttempt
+from ragrounds.base.records import Attempt, Call, Called, Fault, Reply
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.progress import (
     PILOT,
@@ -132,3 +133,18 @@ def test_the_time_left_is_estimated_once_every_place_in_flight_has_ended_two_att
         counts.done = done
         progress._ends.extend([progress.started + 1.0] * (done - len(progress._ends)))
         assert (progress.seconds_left is not None) == is_known, done
+
+
+def test_a_users_system_failed_for_the_reason_of_its_call(store: Store) -> None:
+    run = planned(store, "direct", *questions(1), ScriptedModel()).run
+    progress = ReplayProgress(store, [])
+    progress.runs[run.id] = RunProgress("direct", 2)
+    fault = Fault(kind="server", message="500: out of memory", status=500)
+    call = Call(key="k", kind="model", role="", node="", actor="", at=0, seconds=1, faults=(fault,), error="500")
+    for events in ((Called(step=0, call=call),), ()):
+        reason = "OpenAIAPIError: Error code: 500"
+        attempt = Attempt(
+            run=run.id, question_id="q/1", epoch=0, status="failed", text="", reason=reason, events=events
+        )
+        progress.observe(FinishedAttempt(run, attempt, ()))
+    assert progress.failed.kinds == {"server": 1, "OpenAIAPIError": 1}

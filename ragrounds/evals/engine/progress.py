@@ -141,11 +141,14 @@ class ReplayProgress:
         counts.count(finished.attempt, finished.scores)
         self._ends.append(time.monotonic())
         self.recent.append(finished)
+        made_calls = list(calls(finished.attempt.events))
         if finished.attempt.status == "failed":
-            # The fault of its call (`rate_limit`), or the name of an error of its graph (`ValueError`).
-            kind = finished.attempt.reason.partition(":")[0]
+            # The fault of a call that failed (`rate_limit`): a user's system raises its client's error, whose name says
+            # less. Otherwise the name of an error of its graph (`ValueError`).
+            call_faults = [call.faults[-1].kind for call in made_calls if call.error and call.faults]
+            kind = (call_faults or [finished.attempt.reason.partition(":")[0]])[-1]
             self.failed.add(kind if kind.isidentifier() else "other", finished.attempt.reason)
-        for call in calls(finished.attempt.events):
+        for call in made_calls:
             for fault in retried_faults(call):
                 self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")
 
