@@ -208,9 +208,8 @@ async def _probe_run(
         budget = int(SHARE * taken) if wish.answers is None else None
         first = _first_step(items, budget)
         if not first:
-            return JudgingResult(
-                unprobed=f"{taken:,} calls are few; --probes {FEWEST} probes {FEWEST} answers all the same"
-            )
+            # Without their number, so that runs that are judged together share the sentence.
+            return JudgingResult(unprobed=f"its calls are few; --probes {FEWEST} probes {FEWEST} answers all the same")
         prober, probe_calls, asked = Prober(method), list[Call](), first
         while asked:
             prober.asked = {(item.question.id, item.attempt.epoch): (item, probes) for item, probes in asked}
