@@ -64,6 +64,7 @@ def test_a_cost_with_unknown_parts_is_at_least_and_keeps_its_point(tmp_path) -> 
     assert "≥ $0.30" in text
     assert "for at least $0.30 per 100 questions" in " ".join(text.split())
     assert "≥ and ► are at least: a provider may bill the 160 requests without an answer." in text
+    assert "each additional right answer costs about $" in " ".join(text.split())
     assert "►" in text
     assert "costs at least this" not in text  # said once
 

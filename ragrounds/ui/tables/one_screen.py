@@ -353,6 +353,10 @@ def price_columns(cost: Callable[[Any], QuestionCost], name: str = "") -> tuple[
     )
 
 
+_PRICE_BOUNDS = {(False, False): "", (False, True): "at least ", (True, False): "at most ", (True, True): "about "}
+"""Whether the costs of the cheaper and of the dearer run are lower bounds → what their difference is."""
+
+
 def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield the cost of the best run compared with a cheaper one.
 
@@ -363,6 +367,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         if frontier is None or scorer_finding is None or scorer_finding.kind == "untested" or scorer_finding.equal:
             continue
         costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
+        lower_bounds = {point.run for point in frontier.points if point.is_lower_bound}
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
         best = costs.get(scorer_finding.best.run, 0.0)
         reversible = scorer_finding.reversible  # their differences have a ▲ or ▼ in the table
@@ -389,7 +394,8 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
                     if frontier.measure == "tokens"
                     else amount(tradeoff.price.value, frontier.measure)
                 )
-                yield f"Compared with {names[tradeoff.cheaper]}, each additional right answer costs {price}."
+                bound = _PRICE_BOUNDS[tradeoff.cheaper in lower_bounds, tradeoff.dearer in lower_bounds]
+                yield f"Compared with {names[tradeoff.cheaper]}, each additional right answer costs {bound}{price}."
 
 
 def _rare_step(row: RunTotals, verb: str) -> str:
