@@ -11,7 +11,7 @@ from textual.widget import Widget
 from ragrounds.ui.text import one_line
 
 _NAMED = 100
-"""Columns from which on every view is named."""
+"""Columns from which on every view is named, also if the text is cut."""
 
 
 class TopLine(Widget, can_focus=False):
@@ -38,13 +38,19 @@ class TopLine(Widget, can_focus=False):
         self.refresh()
 
     def render(self) -> Text:
-        """Render the views and as much of the text as fits. On a narrow line other views have only their number."""
+        """Render the views and as much of the text as fits. On a narrow line other views have only their number, unless
+        all fits."""
         line = Text(no_wrap=True, overflow="crop")
-        for binding in self.app.BINDINGS:
-            if isinstance(binding, Binding) and (name := (binding.id or "").removeprefix("view.")) != binding.id:
-                is_current = name == self.view
-                look = self.get_component_rich_style("top--here", partial=True) if is_current else ""
-                line.append(f" {binding.key} ").append(name if is_current or self.size.width >= _NAMED else "", look)
+        views = [
+            (binding.key, name)
+            for binding in self.app.BINDINGS
+            if isinstance(binding, Binding) and (name := (binding.id or "").removeprefix("view.")) != binding.id
+        ]
+        needed = sum(len(f" {key} {name}") for key, name in views) + 4 + cell_len(self.text)
+        is_named = self.size.width >= min(_NAMED, needed)
+        for key, name in views:
+            look = self.get_component_rich_style("top--here", partial=True) if name == self.view else ""
+            line.append(f" {key} ").append(name if is_named or name == self.view else "", look)
         return line.append("   ").append(one_line(self.text, max(1, self.size.width - line.cell_len - 1)))
 
 

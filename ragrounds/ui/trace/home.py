@@ -318,10 +318,9 @@ class HomeScreen(Screen[int | None]):
         if group.comparison is not None and table is not None:
             priced = prices(group.comparison, [table])
             conclusion.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
-            if run is not None and (line := group.line(run)) is not None:
-                counts = [
-                    f"{count:,} {name.replace('_', ' ')}" for name in OUTCOMES if (count := line.outcomes.get(name))
-                ]
+            if run is not None and group.line(run) is not None:
+                outcomes = group.comparison.outcomes()[run.id]  # of all questions, as in the list
+                counts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if outcomes[name]]
                 conclusion.append(f"\n{group.names[run.id]}: {' · '.join(counts)} · run {run.id}")
         else:
             conclusion.append(group.trouble or ("" if group.folded else "comparing …"), "" if group.trouble else "dim")

@@ -68,6 +68,7 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         await settle(pilot)
         shown = screen(app)
         lines = shown.splitlines()
+        assert "0 home 1 attempts 2 hops 3 grid 4 compare   4 runs" in lines[0]
         about = str(home(pilot).query_one("#about", Static).render())
         assert (
             "good is significantly better than the other: 75.00 % for $1.00 per 100 questions, +50.00 points"
