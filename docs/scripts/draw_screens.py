@@ -28,8 +28,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.ansi import AnsiDecoder
 from rich.segment import Segment
-from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from terminal_svg import DARK, LIGHT, terminal_svg
@@ -202,8 +202,9 @@ def from_ansi(text: str) -> list[list[Segment]]:
     from rich.console import Console
 
     console = Console(width=1000, force_terminal=True, color_system="truecolor", legacy_windows=False)
-    lines = text.rstrip("\n").split("\n")
-    return [[one for one in Text.from_ansi(line, end="").render(console) if one.text] for line in lines]
+    decoder = AnsiDecoder()  # tmux sends a style once for all lines that have it
+    lines = map(decoder.decode_line, text.rstrip("\n").split("\n"))
+    return [[one for one in line.render(console, end="") if one.text] for line in lines]
 
 
 @contextmanager
