@@ -259,7 +259,7 @@ class _Drawing:
         """Add points in a frame and return a sentence that names the points without room for a name."""
         picture, across, up = self.picture, across_axis(self.picture), self.values
         ticks, numbers = tick_texts(picture, up), series(picture)
-        top, bottom = self.bottom + 8, self.bottom + _PLANE
+        top, bottom = self.bottom + 14, self.bottom + _PLANE
         self.left, self.right = max(map(text_width, ticks)) + 30, self.width - 14
 
         def height(value: float) -> float:

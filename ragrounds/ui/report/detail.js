@@ -84,7 +84,7 @@ function drawGold(one, all) {
 
 function drawCard({ attempt, one }) {
   const chosen = attempt === state.chosen;
-  const [sign, style, said] = markOf(state.cell.score[attempt]);
+  const [sign, style, said] = markOf(attempt);
   const card = el("section", null, chosen ? "card chosen" : "card");
   const head = el("h5");
   const mark = el("span", sign, style);

@@ -14,14 +14,19 @@ function drawRows() {
   else list.removeAttribute("aria-activedescendant");
 }
 
-const markOf = (score) => score === null ? ["-", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
-  : score > 0 ? ["½", "bad", "partly right"] : ["✗", "bad", "wrong"];
+function markOf(attempt) {
+  const score = state.cell.score[attempt];
+  const reason = state.index.signs[state.cell.outcome[attempt]];
+  if (reason && !(score >= 1)) return [reason, "bad", outcomeOf(attempt).replace("_", " ")];
+  return score === null ? ["-", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
+    : score > 0 ? ["½", "bad", "partly right"] : ["✗", "bad", "wrong"];
+}
 
 function drawRow(attempt, place) {
   const get = (name) => state.cell[name][attempt];
   const question = questionOf(attempt);
   const outcome = outcomeOf(attempt);
-  const [sign, style, said] = markOf(get("score"));
+  const [sign, style, said] = markOf(attempt);
   const row = el("div", null, "row");
   row.id = `row-${attempt}`;
   row.setAttribute("role", "option");

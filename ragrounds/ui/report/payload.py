@@ -27,6 +27,7 @@ from ragrounds.models.model_names import other_name
 from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
 from ragrounds.ui.report.assets import asset
+from ragrounds.ui.signs import outcome_sign
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -120,7 +121,13 @@ class Payload:
         """Return questions, and one row per attempt in the benchmark's order, for the list to show, filter and sort."""
         rows = [row for _, row in sorted(self._rows, key=itemgetter(0))]
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-        index = {"questions": self._question_rows, "outcomes": list(OUTCOMES), "columns": columns, "words": _WORDS}
+        index = {
+            "questions": self._question_rows,
+            "outcomes": list(OUTCOMES),
+            "signs": [outcome_sign(name) for name in OUTCOMES],
+            "columns": columns,
+            "words": _WORDS,
+        }
         return packed(index, self._hide)
 
     def _note(

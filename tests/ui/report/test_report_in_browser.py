@@ -303,3 +303,11 @@ def test_many_attempts_are_drawn_only_where_they_are_looked_at(browser, written,
     browser.run("document.getElementById('list').scrollTop = 44 * 2990")
     browser.wait(lambda: any("x/one/2995" in row for row in shown(browser)))
     assert len(shown(browser)) < 60
+
+
+def test_a_row_has_the_sign_of_the_viewer(browser, written, store):
+    run = add_run(
+        store, "direct", questions(3), [0, 0, 0], status={0: "failed"}, answer_statuses={1: "abstained"}, texts={0: ""}
+    )
+    browser.open(written([run]))
+    assert [row[0] for row in shown(browser)] == ["!", "~", "✗"]
