@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from ragrounds.base.records import Usage
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
@@ -74,6 +75,9 @@ def test_the_cheapest_of_those_that_tie_is_named(store):
         "Accuracy (strict reading): a and b tie at 90.00 %; all are significantly better than c; b is the cheapest, "
         "$1.00 per 100 questions."
     )
+    runs[0] = add_run(store, "d", ASKED, HIGH, cost_uncached=None, usage=Usage(1, 1))
+    made = compare(store, runs)
+    assert "cheapest" not in " ".join(conclusion_lines(made, (), agent_names(made)))
 
 
 def test_an_mde_that_there_is_not_is_explained(store):

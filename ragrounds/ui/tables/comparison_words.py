@@ -268,9 +268,8 @@ def _cheapest_tied(
 ) -> str:
     """Return which of the runs with the best figure is the cheapest, with its price; empty if that is not known."""
     tied = [line for line in table.lines if line.run in (finding.best.run, *finding.equal)]
-    costs = [line.cost.dollars for line in tied]
-    if None in costs or not any(costs):
-        costs = [line.cost.tokens for line in tied]
+    has_dollars = any(line.cost.dollars for line in table.lines)  # the unit of the prices
+    costs = [line.cost.dollars if has_dollars else line.cost.tokens for line in tied]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(tied) or known.count(min(known)) > 1 or not prices:
         return ""
