@@ -4,8 +4,8 @@
 
 Two agents answer the same questions as in perf/engine_until.py: difficulties that both meet (normal, standard deviation
 2.2 on the logit scale), the old one 65 % right, about a quarter of the questions with exactly one of the two right.
-Tests are those of `ragrounds.evals.stats.one_sided`, on counts of the three values that a difference has; the first
-simulations are followed by `ragrounds.evals.claims.gate.FollowedGate`, too, which must end at the same question.
+Tests are those of `ragrounds.extensions.gate.one_sided`, on counts of the three values that a difference has; the first
+simulations are followed by `ragrounds.extensions.gate.policy.FollowedGate`, too, which must end at the same question.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from ragrounds.base.records import Question
-from ragrounds.evals.claims.gate import FollowedGate, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, majority_error, majority_mean, size, spread_of
 from ragrounds.evals.engine.question_order import QuestionRound
-from ragrounds.evals.stats.one_sided import bets_on, log_mean_exp, reach
+from ragrounds.extensions.gate.one_sided import bets_on, log_mean_exp, reach
+from ragrounds.extensions.gate.policy import FollowedGate, read_policy
+from ragrounds.extensions.gate.sample_size import DesignSize, majority_error, majority_mean, size, spread_of
 
 PAGE = Path(__file__).parent / "gate.md"
 SPREAD, ACCURACY, ERROR, MARGIN = 2.2, 0.65, 0.05, 0.05

@@ -3,8 +3,8 @@
     python perf/gate_stored.py [--simulations 1000] [--write]
 
 Every truth is at the limit of its rule, so every GO is wrong. Stored answers are tested once, by the intervals of the
-tables (`ragrounds.evals.claims.gate.FollowedGate.test`). Tried policies are counted, and test n has a share of the
-error (`ragrounds.evals.claims.counted_tests.error_share`). Next to it: every test at the whole error, and Holm's
+tables (`ragrounds.extensions.gate.policy.FollowedGate.test`). Tried policies are counted, and test n has a share of the
+error (`ragrounds.extensions.gate.counted_tests.error_share`). Next to it: every test at the whole error, and Holm's
 procedure over the tests so far, whose earlier GO stay.
 """
 
@@ -22,11 +22,11 @@ import numpy as np
 from scipy.stats import binom
 
 from ragrounds.base.records import Question
-from ragrounds.evals.claims.counted_tests import error_share
-from ragrounds.evals.claims.gate import FollowedGate, read_policy
 from ragrounds.evals.stats import combined_mean, holm
-from ragrounds.evals.stats.one_sided import reach
 from ragrounds.evals.stats.sequential import bets_on, log_mean_exp
+from ragrounds.extensions.gate.counted_tests import error_share
+from ragrounds.extensions.gate.one_sided import reach
+from ragrounds.extensions.gate.policy import FollowedGate, read_policy
 
 PAGE = Path(__file__).parent / "gate_stored.md"
 ERROR, TRUTH = 0.05, 0.6

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
     from ragrounds.api.doctor import doctor as doctor
-    from ragrounds.api.gate import gate as gate
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from ragrounds.extensions.exchange.functions import export as export
     from ragrounds.extensions.exchange.functions import import_store as import_store
     from ragrounds.extensions.exchange.imports import import_runs as import_runs
+    from ragrounds.extensions.gate.functions import gate as gate
     from ragrounds.extensions.publishing.publish import publish as publish
     from ragrounds.extensions.publishing.verify import verify as verify
     from ragrounds.extensions.studies.call import StudyListener as StudyListener
@@ -56,7 +56,7 @@ _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "score": "api.score", "judge": "api.score",
-    "doctor": "api.doctor", "gate": "api.gate",
+    "doctor": "api.doctor",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "show": "api.runs",

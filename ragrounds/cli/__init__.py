@@ -1,6 +1,6 @@
-"""The command line: it parses arguments, calls :mod:`ragrounds.api`, and prints. Heavy imports are inside the commands.
+"""The command line: it parses arguments, calls :mod:`ragrounds.api`, and prints.
 
-Importing this package imports nothing more: pytest imports `ragrounds.cli.pytest_plugin` whenever it starts.
+Heavy imports are inside the commands.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.evals.claims.assertions import check_claims
-from ragrounds.evals.claims.counted_tests import error_share
-from ragrounds.evals.claims.gate import GateStop, read_policy
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import table_mean
 from ragrounds.evals.compare.stopped_runs import all_records, early_stops, stop_records
 from ragrounds.evals.engine.question_order import QuestionRound, cluster_rounds, draw_rounds
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.gate.counted_tests import error_share
+from ragrounds.extensions.gate.policy import GateStop, read_policy
 from tests.compare.making import add_run, questions
 
 RUNS = '[runs]\nnew = "new"\nold = "old"\n'

@@ -1,1 +1,1 @@
-"""Claims about runs: their language, the gate, and stopping when a claim is decided."""
+"""Claims about runs: their language, and stopping when a claim is decided."""

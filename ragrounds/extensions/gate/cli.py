@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.gate import GateArguments, gate
-from ragrounds.api.gate_plan import PlanArguments, gate_plan
 from ragrounds.api.workspace import replaced
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import exit_by, print_json, say, tell
 from ragrounds.cli.run import RunDisplay
+from ragrounds.extensions.gate.functions import GateArguments, gate
+from ragrounds.extensions.gate.plan import PlanArguments, gate_plan
 from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()

@@ -14,7 +14,7 @@
 A rule is a claim (:mod:`ragrounds.evals.claims.claims`) without a level: the policy's `error` applies to all rules.
 Each condition of a rule has two one-sided tests: it *holds* at the error `error`, it *fails* at `error / k` with k
 conditions in the critical and supporting rules. While runs are made, the tests are valid at any number of questions
-(:mod:`ragrounds.evals.stats.one_sided`). Stored runs are tested once, on all their answers, by the intervals of the
+(:mod:`ragrounds.extensions.gate.one_sided`). Stored runs are tested once, on all their answers, by the intervals of the
 tables; the order of questions has no influence. Both weigh questions as the tables do.
 
 **GO** if all critical rules hold. GO is wrong only if some critical rule is false and was still shown to hold. The
@@ -26,7 +26,7 @@ for any given truth. Advisory rules decide nothing.
 An unknown value (a judge that failed, a call without a price, an answer that was not made) counts as the worst in the
 test that a rule holds and as the best in the test that it fails. So missing values never decide.
 
-The error is shared out among all tests on the same answers (:mod:`ragrounds.evals.claims.counted_tests`).
+The error is shared out among all tests on the same answers (:mod:`ragrounds.extensions.gate.counted_tests`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ from ragrounds.evals.claims.claims import (
     claimed_sum,
     parse_claim,
 )
-from ragrounds.evals.claims.counted_tests import error_share, number_of_test
 from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, save_stop
 from ragrounds.evals.compare.figures import outcomes_in, table_mean
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
@@ -66,9 +65,10 @@ from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict,
 from ragrounds.evals.engine.question_order import QuestionRound, cluster_rounds, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats import Estimate
-from ragrounds.evals.stats.one_sided import OneSided, lower_end, questions_to, reach
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
+from ragrounds.extensions.gate.counted_tests import error_share, number_of_test
+from ragrounds.extensions.gate.one_sided import OneSided, lower_end, questions_to, reach
 
 Tier = Literal["critical", "supporting", "advisory"]
 Verdict = Literal["GO", "NO-GO", "UNDECIDED"]

@@ -17,9 +17,9 @@ from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
 from ragrounds.base.spent import known_sum
-from ragrounds.evals.claims.gate import GateStop, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, majority_mean, size, spread_of
 from ragrounds.evals.compare.comparability import common_questions
+from ragrounds.extensions.gate.policy import GateStop, read_policy
+from ragrounds.extensions.gate.sample_size import DesignSize, majority_mean, size, spread_of
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.text_tables import print_table
 

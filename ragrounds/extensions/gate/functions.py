@@ -23,9 +23,9 @@ from ragrounds.api.workspace import open_selected_runs
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.files import read_text
 from ragrounds.base.settings import Settings
-from ragrounds.evals.claims.gate import GateStop, Policy, RuleVerdict, Verdict, read_policy
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict
+from ragrounds.extensions.gate.policy import GateStop, Policy, RuleVerdict, Verdict, read_policy
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.claim_text import claimed_text, score_words
 from ragrounds.ui.tables.text_tables import markdown

@@ -9,10 +9,10 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question
-from ragrounds.evals.claims.gate import FollowedGate, Policy, read_policy
-from ragrounds.evals.claims.gate_plan import DesignSize, majority_error, majority_mean, size, spread_of, tilted
 from ragrounds.evals.engine.question_order import QuestionRound
-from ragrounds.evals.stats.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
+from ragrounds.extensions.gate.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
+from ragrounds.extensions.gate.policy import FollowedGate, Policy, read_policy
+from ragrounds.extensions.gate.sample_size import DesignSize, majority_error, majority_mean, size, spread_of, tilted
 
 RUNS = '[runs]\nnew = "vanilla_rag"\nold = "direct"\n'
 CRITICAL = '[critical]\n"right" = "accuracy(new) > 50%"\n'

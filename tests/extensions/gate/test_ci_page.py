@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ragrounds.evals.claims.claims import parse_claim
-from tests.cli.test_pytest_plugin import RECORD, loaded, run
+from tests.extensions.gate.test_pytest_plugin import RECORD, loaded, run
 from tests.servers.notes_model import FILES, PAGE, Model
 
 __all__ = ["loaded"]  # what runs need is imported once

@@ -1,8 +1,8 @@
 """The object `ragrounds` of tests: it runs agents on a benchmark, answered from a journal file, and checks claims.
 
-`ragrounds.cli.pytest_plugin` creates one for each test. Nothing of the user's own store and settings is read, so that a
-test gives the same result on every machine: everything that it needs is in the test, in its marker, or in the fixture
-`ragrounds_arguments`.
+`ragrounds.extensions.gate.pytest_plugin` creates one for each test. Nothing of the user's own store and settings is
+read, so that a test gives the same result on every machine: everything that it needs is in the test, in its marker, or
+in the fixture `ragrounds_arguments`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ragrounds.ui.tables.notebook import text_of
 from ragrounds.ui.text import number_of, one_line
 
 if TYPE_CHECKING:
-    from ragrounds.api.gate import GateResult
+    from ragrounds.extensions.gate.functions import GateResult
 
 Undecided = Literal["fail", "skip", "pass"]
 """Effect on a test of a claim that cannot be decided on so few questions."""
@@ -212,7 +212,7 @@ class EvaluationFixture:
             RunFailed: as :meth:`run`.
         """
         __tracebackhide__ = True
-        from ragrounds.api.gate import gate
+        from ragrounds.extensions.gate.functions import gate
 
         try:
             one_of("undecided", undecided, ("fail", "skip", "pass"))

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import bdtrc
 
-from ragrounds.evals.stats.one_sided import reach
 from ragrounds.evals.stats.sequential import bets_on, log_mean_exp
+from ragrounds.extensions.gate.one_sided import reach
 
 Floats = NDArray[np.float64]
 _DRAWS, _MOST = 4_000, 20_000

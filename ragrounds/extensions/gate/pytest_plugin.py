@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pytest
 
-    from ragrounds.api.evaluation_fixture import EvaluationFixture
+    from ragrounds.extensions.gate.evaluation_fixture import EvaluationFixture
 
 _FOLDER = "ragrounds_journal"
 """Folder of journal files, next to a test's file."""
@@ -64,8 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _hooks(config: pytest.Config) -> ModuleType:
     """Return the fixtures, and the hooks around tests that use them, as a module for pytest.
 
-    They are defined here, since pytest is no dependency of ours, and the command line imports every file of this
-    folder.
+    They are defined here so that this file can be imported without pytest, which is no dependency of ours.
     """
     import pytest
 
@@ -87,7 +86,7 @@ def _hooks(config: pytest.Config) -> ModuleType:
         evaluation = pyfuncitem.funcargs.get("ragrounds")
         if evaluation is None:
             return (yield)
-        from ragrounds.api.evaluation_fixture import EvaluationFixture
+        from ragrounds.extensions.gate.evaluation_fixture import EvaluationFixture
 
         if not isinstance(evaluation, EvaluationFixture):  # a project's own fixture of this name
             return (yield)
@@ -127,7 +126,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         tmp_path_factory: pytest.TempPathFactory,
     ) -> Iterator[EvaluationFixture]:
         """Run agents on a benchmark, answered from a journal file, and check claims about them."""
-        from ragrounds.api.evaluation_fixture import EvaluationFixture, FixturePaths
+        from ragrounds.extensions.gate.evaluation_fixture import EvaluationFixture, FixturePaths
 
         arguments = {
             name: value for name, value in _marker_arguments(request.node)[1].items() if name not in _CHECK_ARGUMENTS
