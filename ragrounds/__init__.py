@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
     from ragrounds.api.results import Result as Result
-    from ragrounds.api.retrieve import retrieve as retrieve
     from ragrounds.api.run import RunResult as RunResult
     from ragrounds.api.run import arun as arun
     from ragrounds.api.run import run as run
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from ragrounds.extensions.gate.functions import gate as gate
     from ragrounds.extensions.publishing.publish import publish as publish
     from ragrounds.extensions.publishing.verify import verify as verify
+    from ragrounds.extensions.retrieval.functions import retrieve as retrieve
     from ragrounds.extensions.studies.call import StudyListener as StudyListener
     from ragrounds.extensions.studies.functions import StudyResult as StudyResult
     from ragrounds.extensions.studies.functions import study as study
@@ -57,7 +57,6 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor",
-    "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "show": "api.runs",
     "Result": "api.results",

@@ -11,7 +11,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load, register, verify
-from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.extensions.retrieval.query_sets import query_set
 
 
 def lines(path, *values):

@@ -14,9 +14,9 @@ import numpy as np
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import Passage
 from ragrounds.base.specs import Spec
-from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
-from ragrounds.evals.retrieval.similarity import GradedPair, correlations, cosines
+from ragrounds.extensions.retrieval.measures import means, measure
+from ragrounds.extensions.retrieval.search import Keep, Retrieved, leak_filter, retrieve
+from ragrounds.extensions.retrieval.similarity import GradedPair, correlations, cosines
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.index.analysers import analyser
 from ragrounds.tools.index.embedders import Vectors

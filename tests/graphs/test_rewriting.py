@@ -4,9 +4,9 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Query
-from ragrounds.evals.retrieval.query_generation import QueryGenerator
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.retrieval.query_generation import QueryGenerator
 from tests.graphs.playing import Scripted, Shelf
 
 

@@ -25,3 +25,5 @@ has:
 5. **A request** in ``extensions/construction/requests.py``, whose fields are the command's options too; ten lines in
    ``extensions/construction/cli.py``.
 """
+
+BASES = ("retrieval",)

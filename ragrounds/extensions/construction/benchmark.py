@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.evals.stats import Estimate
 from ragrounds.extensions.construction.case_reports import ReportFilters, ReportSource, store_of
 from ragrounds.extensions.construction.expert_sheets import (
@@ -54,6 +53,7 @@ from ragrounds.extensions.construction.relevance_labels import fate as fate_of_p
 from ragrounds.extensions.construction.relevance_mining import GradeThresholds
 from ragrounds.extensions.construction.relevance_mining import fate as fate_of_document
 from ragrounds.extensions.construction.stages import MALFORMED, reason_counts
+from ragrounds.extensions.retrieval.query_sets import QuerySet
 
 EXPERTS, VERIFY = "experts", "verify"
 RETRIEVE = "ragrounds retrieve --benchmark {family}:{{out}} --retriever bm25"

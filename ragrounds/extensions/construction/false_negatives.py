@@ -15,12 +15,12 @@ from __future__ import annotations
 from ragrounds.base.contracts import Context
 from ragrounds.base.records import Gold, Query, Question
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.extensions.construction.items import INTAKE, Dropped, ItemSet, draw_items, plain_name
 from ragrounds.extensions.construction.judged_sets import titled
 from ragrounds.extensions.construction.pipeline import Pipeline
 from ragrounds.extensions.construction.relevance_labels import PROMPT, label_passages
 from ragrounds.extensions.construction.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, keep_item
+from ragrounds.extensions.retrieval.query_sets import QuerySet
 from ragrounds.graphs.state import Graph, int_parameter
 
 PROMPTS = (PROMPT,)

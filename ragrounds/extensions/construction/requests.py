@@ -20,7 +20,6 @@ from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.extensions.construction.benchmark import (
     ExpertRating,
     SetSettings,
@@ -35,6 +34,7 @@ from ragrounds.extensions.construction.expert_sheets import ExpertReview
 from ragrounds.extensions.construction.functions import BuildExecution, BuildRequest, PreparedBuild
 from ragrounds.extensions.construction.items import Dropped, ItemSet, draw_items
 from ragrounds.extensions.construction.judged_sets import Corpus
+from ragrounds.extensions.retrieval.query_sets import query_set
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.ui.text import safe
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from ragrounds.api.arena import arena
 from ragrounds.api.data import corpus_texts
-from ragrounds.api.retrieve import retrieval_identity, retrieve
 from ragrounds.base.errors import Interrupted, StopRun, UserError
 from ragrounds.base.files import read_text
 from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
-from ragrounds.evals.retrieval.measures import canonical
-from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.extensions.construction.functions import BuildExecution, build
 from ragrounds.extensions.construction.requests import FalseNegatives
+from ragrounds.extensions.retrieval.functions import retrieval_identity, retrieve
+from ragrounds.extensions.retrieval.measures import canonical
+from ragrounds.extensions.retrieval.query_sets import query_set
 from ragrounds.extensions.studies.call import Arguments, CountingListener, StudyCall
 from ragrounds.extensions.studies.figures import CellFigure, queries_figure
 from ragrounds.extensions.studies.paper_table import CellResult

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.extensions.retrieval.query_sets import query_set
 from ragrounds.extensions.training.spec import Pairs, Texts
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
 from ragrounds.tools.index.embedders import Vectors, joined

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 
+from ragrounds.extensions.retrieval.tables import pair_table
 from ragrounds.extensions.training.evaluation import PairTable, RetrievalQuality
 from ragrounds.extensions.training.functions import TrainingResult
 from ragrounds.extensions.training.loop import StageCost, TrainingStep
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.tables.retrieval_tables import pair_table
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import UNKNOWN, duration, number_of, safe, size
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec, Value
-from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
-from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.query_sets import query_set
-from ragrounds.evals.retrieval.search import retrieve
+from ragrounds.extensions.retrieval.comparison import RetrievalComparison, compare
+from ragrounds.extensions.retrieval.measures import means, measure
+from ragrounds.extensions.retrieval.query_sets import query_set
+from ragrounds.extensions.retrieval.search import retrieve
 from ragrounds.extensions.training.data import corpus_texts, sentences
 from ragrounds.extensions.training.libraries import torch
 from ragrounds.extensions.training.loop import autocast

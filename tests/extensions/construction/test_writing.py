@@ -11,7 +11,6 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
 from ragrounds.evals.benchmarks import load, register
-from ragrounds.evals.retrieval.query_sets import pool_set, query_set
 from ragrounds.extensions.construction.files import Lines
 from ragrounds.extensions.construction.judged_sets import (
     Corpus,
@@ -23,6 +22,7 @@ from ragrounds.extensions.construction.judged_sets import (
     refined,
     rerank_lines,
 )
+from ragrounds.extensions.retrieval.query_sets import pool_set, query_set
 from ragrounds.tools.leak_guard import read_guard
 
 PASSAGES = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.retrieval.trec import read_run
+from ragrounds.evals.benchmarks.trec import read_run
 from ragrounds.extensions.exchange.formats import export_formats
 
 

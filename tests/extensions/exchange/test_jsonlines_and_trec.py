@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold
-from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
+from ragrounds.evals.benchmarks.trec import read_judgements, read_run, write_run
 from ragrounds.extensions.exchange.exporters.jsonl import json_lines
 from ragrounds.extensions.exchange.exporters.trec import judgements, searched
 from ragrounds.extensions.exchange.formats import run_file_name

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage, Query
-from ragrounds.cli.retrieve import retrieve
-from ragrounds.evals.retrieval.query_sets import query_set
-from ragrounds.evals.retrieval.search import retrieve as run_queries
+from ragrounds.extensions.retrieval.cli import retrieve
+from ragrounds.extensions.retrieval.query_sets import query_set
+from ragrounds.extensions.retrieval.search import retrieve as run_queries
 
 _app = typer.Typer()
 _app.command()(retrieve)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.retrieval.similarity import _midranks, _of, correlations, read_pairs, score_similarity
+from ragrounds.extensions.retrieval.similarity import _midranks, _of, correlations, read_pairs, score_similarity
 
 NUMBERS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), min_size=3, max_size=30)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.retrieval.comparison import RetrievalComparison
+from ragrounds.extensions.retrieval.comparison import RetrievalComparison
 from ragrounds.ui.pictures.comparison_pictures import pair_picture
 
 _LEVEL = 0.05

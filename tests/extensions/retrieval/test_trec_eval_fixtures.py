@@ -7,8 +7,8 @@ the measures named here.
 
 import pytest
 
-from ragrounds.evals.retrieval.measures import canonical, means, measure, ordered
-from ragrounds.evals.retrieval.trec import read_judgements, read_run
+from ragrounds.evals.benchmarks.trec import read_judgements, read_run
+from ragrounds.extensions.retrieval.measures import canonical, means, measure, ordered
 
 pytestmark = pytest.mark.data
 

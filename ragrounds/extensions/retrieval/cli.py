@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.retrieve import RetrievalArguments
-from ragrounds.api.retrieve import retrieve as retrieve_all
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say
+from ragrounds.extensions.retrieval.functions import RetrievalArguments
+from ragrounds.extensions.retrieval.functions import retrieve as retrieve_all
 from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()

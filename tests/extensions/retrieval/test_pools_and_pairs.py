@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
-from ragrounds.cli.retrieve import retrieve
-from ragrounds.evals.retrieval.query_sets import completed, pool_set, rerank_pools
-from ragrounds.evals.retrieval.similarity import read_pairs, score_similarity
+from ragrounds.extensions.retrieval.cli import retrieve
+from ragrounds.extensions.retrieval.query_sets import completed, pool_set, rerank_pools
+from ragrounds.extensions.retrieval.similarity import read_pairs, score_similarity
 
 _app = typer.Typer()
 _app.command()(retrieve)

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
-from ragrounds.cli.retrieve import retrieve
-from ragrounds.evals.retrieval.comparison import compare
-from ragrounds.evals.retrieval.search import retrieve as run_queries
+from ragrounds.extensions.retrieval.cli import retrieve
+from ragrounds.extensions.retrieval.comparison import compare
+from ragrounds.extensions.retrieval.search import retrieve as run_queries
 
 _app = typer.Typer()
 _app.command()(retrieve)

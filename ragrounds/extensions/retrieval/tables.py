@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.text import listed
-from ragrounds.evals.retrieval.comparison import QueryDifference, RetrievalComparison
-from ragrounds.evals.retrieval.similarity import MEASURES, CorrelationDifference
+from ragrounds.extensions.retrieval.comparison import QueryDifference, RetrievalComparison
+from ragrounds.extensions.retrieval.similarity import MEASURES, CorrelationDifference
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, size
@@ -60,7 +60,7 @@ def print_sets(
     """Print which retriever is ahead over all sets, the means, the differences, and the queries that differ most.
 
     Args:
-        rows: a :class:`ragrounds.api.retrieve.RetrieverMean` each.
+        rows: a :class:`ragrounds.extensions.retrieval.functions.RetrieverMean` each.
         comparisons, measure, sets, differences: fields of the same result.
         console: where to print.
     """

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.retrieval import comparison
-from ragrounds.evals.retrieval.comparison import randomisation
 from ragrounds.evals.stats import paired_difference
+from ragrounds.extensions.retrieval import comparison
+from ragrounds.extensions.retrieval.comparison import randomisation
 
 
 def compare(values, measure, **given):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.retrieval.measures import canonical, deepest, means, measure, ordered
+from ragrounds.extensions.retrieval.measures import canonical, deepest, means, measure, ordered
 
 _ids = st.sampled_from([f"d{n}" for n in range(12)])
 _judged = st.dictionaries(_ids, st.integers(0, 3), min_size=1)

@@ -37,28 +37,7 @@ from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec, parse
 from ragrounds.base.spent import known_sum
 from ragrounds.base.text import file_name_among
-from ragrounds.evals.retrieval.comparison import (
-    QueryDifference,
-    compare,
-    largest_differences,
-    mean,
-)
-from ragrounds.evals.retrieval.measures import canonical, deepest, means, measure
-from ragrounds.evals.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
-from ragrounds.evals.retrieval.query_sets import (
-    QuerySet,
-    completed,
-    pool_set,
-    query_set,
-    rerank_pools,
-    unknown_documents,
-    usual_measures,
-)
-from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter
-from ragrounds.evals.retrieval.search import retrieve as run_queries
-from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
-from ragrounds.evals.retrieval.similarity import score_similarity
-from ragrounds.evals.retrieval.trec import (
+from ragrounds.evals.benchmarks.trec import (
     Judgements,
     read_judged_run,
     read_judgements,
@@ -67,14 +46,35 @@ from ragrounds.evals.retrieval.trec import (
     write_run,
 )
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.extensions.retrieval.comparison import (
+    QueryDifference,
+    compare,
+    largest_differences,
+    mean,
+)
+from ragrounds.extensions.retrieval.measures import canonical, deepest, means, measure
+from ragrounds.extensions.retrieval.pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
+from ragrounds.extensions.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
+from ragrounds.extensions.retrieval.query_sets import (
+    QuerySet,
+    completed,
+    pool_set,
+    query_set,
+    rerank_pools,
+    unknown_documents,
+    usual_measures,
+)
+from ragrounds.extensions.retrieval.search import Keep, Retrieved, leak_filter
+from ragrounds.extensions.retrieval.search import retrieve as run_queries
+from ragrounds.extensions.retrieval.similarity import MEASURES as CORRELATIONS
+from ragrounds.extensions.retrieval.similarity import score_similarity
+from ragrounds.extensions.retrieval.tables import print_retrieval, print_sets, print_similarity
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import used_price
 from ragrounds.models.providers import open_model
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
 from ragrounds.ui.pictures.plot import PictureMaker
-from ragrounds.ui.pictures.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
-from ragrounds.ui.tables.retrieval_tables import print_retrieval, print_sets, print_similarity
 from ragrounds.ui.text import dollars, number_of
 
 SEARCHED = "What is searched, and with what"

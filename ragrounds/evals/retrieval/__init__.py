@@ -1,1 +1,0 @@
-"""Scoring of retrieval alone: sets of queries with judgements, TREC files, measures, paired comparisons."""
