@@ -7,7 +7,6 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Question, Run, Usage
-from ragrounds.evals.analyses.epochs import over_epochs
 from ragrounds.evals.analyses.run_data import scored_run
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.claims.assertions import check_claims
@@ -16,6 +15,7 @@ from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.triplets import TRIPLETS
+from ragrounds.extensions.diagnostics.analyses.epochs import over_epochs
 from ragrounds.extensions.studies.figures import cohort_of, mean_of, run_figure
 
 SIZES = {"x/one": 60, "x/two": 40}

@@ -6,8 +6,8 @@ from statistics import fmean
 
 import numpy as np
 
-from ragrounds.evals.analyses.rubric import rubric_parts
 from ragrounds.evals.scorers.rubric import MET, NOT_MET, CriterionForm, part_scores
+from ragrounds.extensions.diagnostics.analyses.rubric import rubric_parts
 from tests.golden.cases import Case, Comparison, near
 from tests.scorers.test_rubric import run_of, scored
 

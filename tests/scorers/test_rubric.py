@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Question, Run
-from ragrounds.evals.analyses.rubric import rubric_parts, worst_of
 from ragrounds.evals.analyses.run_data import ScoredRun
 from ragrounds.evals.benchmarks.families.healthbench import items
 from ragrounds.evals.benchmarks.family import BenchmarkSource
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.scorers.rubric import MET, NOT_MET, CriterionForm, Rubrics, judged_criteria, part_scores
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.diagnostics.analyses.rubric import rubric_parts, worst_of
 from tests.servers.grader_server import grader_server
 
 METHOD = Rubrics()

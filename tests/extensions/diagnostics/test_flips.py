@@ -5,9 +5,9 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Entered, Gold, Left, Question, Run
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
-from ragrounds.evals.analyses.flips import count_flips, first_answer, refinements
 from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.diagnostics.analyses.flips import count_flips, first_answer, refinements
 from tests.scorers.making import attempt, gold, question
 
 

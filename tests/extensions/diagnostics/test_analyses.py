@@ -6,15 +6,15 @@ from ragrounds.base.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses import run_data
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
-from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
-from ragrounds.evals.analyses.epochs import over_epochs
-from ragrounds.evals.analyses.failures import failures_by
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
-from ragrounds.evals.analyses.success import by_success
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.diagnostics.analyses.curves import against_parameter, against_size, size_of
+from ragrounds.extensions.diagnostics.analyses.epochs import over_epochs
+from ragrounds.extensions.diagnostics.analyses.failures import failures_by
+from ragrounds.extensions.diagnostics.analyses.success import by_success
 from tests.analyses.stored_runs import COUNT, add, passage, placed
 
 
