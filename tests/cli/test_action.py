@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import ragrounds as rr
-from ragrounds.api.journal import write_journal
+from ragrounds.extensions.gate.journal import write_journal
 from tests.servers.process import openai_server
 
 ROOT = Path(__file__).parents[2]

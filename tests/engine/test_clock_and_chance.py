@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Noted
 from ragrounds.evals.engine.recorded_randomness import RecordedRandomness
 from ragrounds.evals.engine.recording.library_values import LibraryValues
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.gate.journal import read_journal, write_journal
 from ragrounds.models.wire_forms import FORMS, ModelCall
 from tests.forked import ForkedPython
 from tests.servers.any_form import AnyForm, any_form

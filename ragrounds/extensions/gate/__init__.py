@@ -1,4 +1,4 @@
-"""Release gate: a policy of claims in tiers, and the pytest plugin that checks claims about agents in tests.
+"""Release gate by a policy of claims, claims about agents as tests (pytest), and journal files that both replay.
 
 pytest finds the plugin by the entry point ``pytest11`` of pyproject.toml, which goes with this folder.
 """

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from ragrounds.api.compare import CompareResult, compare
-from ragrounds.api.journal import JournalFile, read_journal, write_journal
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.run import RunResult
 from ragrounds.api.runs import runs
 from ragrounds.api.workspace import RunsGiven
 from ragrounds.base.errors import Interrupted, UserError, nearest, one_of
 from ragrounds.base.settings import Settings
+from ragrounds.extensions.gate.journal import JournalFile, read_journal, write_journal
 from ragrounds.ui.tables.claim_text import against_lines, claim_lines
 from ragrounds.ui.tables.comparison_tables import print_comparison
 from ragrounds.ui.tables.notebook import text_of

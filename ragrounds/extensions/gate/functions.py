@@ -15,7 +15,6 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, check, takes
 from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import Workspace
-from ragrounds.api.journal import read_journal
 from ragrounds.api.results import Result
 from ragrounds.api.run import RunResult, hold_runs
 from ragrounds.api.run_request import Listener, RunArguments
@@ -25,6 +24,7 @@ from ragrounds.base.files import read_text
 from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict
+from ragrounds.extensions.gate.journal import read_journal
 from ragrounds.extensions.gate.policy import GateStop, Policy, RuleVerdict, Verdict, read_policy
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.tables.claim_text import claimed_text, score_words

@@ -15,7 +15,7 @@ from ragrounds.api.workspace import (
     replaced_file,
 )
 from ragrounds.base.settings import Settings
-from ragrounds.evals.store.care.journal_file import adopt_journal, read_journal_file, recorded_text
+from ragrounds.extensions.gate.journal_file import adopt_journal, read_journal_file, recorded_text
 
 
 class JournalFile(Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.api.journal import JournalFile, read_journal, write_journal
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.output import print_json, say
+from ragrounds.extensions.gate.journal import JournalFile, read_journal, write_journal
 from ragrounds.ui.text import number_of
 
 app = typer.Typer()

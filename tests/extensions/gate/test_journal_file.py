@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.journal import read_journal, write_journal
 from ragrounds.base.errors import UserError
+from ragrounds.extensions.gate.journal import read_journal, write_journal
 
 AGENTS = ["direct", "vanilla_rag[top_k=3]", "vanilla_rag[top_k=2]"]
 
@@ -135,9 +135,9 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     from ragrounds.api.workspace import chosen_settings, open_store
     from ragrounds.base.records import Reply
     from ragrounds.evals.store import schema
-    from ragrounds.evals.store.care.journal_file import recorded_text
     from ragrounds.evals.store.codec import pack
     from ragrounds.evals.store.row_sums import summed
+    from ragrounds.extensions.gate.journal_file import recorded_text
 
     planted = "planted-3f8Qz71Lk0"
     monkeypatch.setenv("OUR_API_KEY", planted)
