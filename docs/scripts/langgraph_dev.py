@@ -40,7 +40,11 @@ def graphs_file() -> str:
     """
     from ragrounds.graphs import catalogue
 
-    graphs = {name: f"./ragrounds/api/studio.py:{name}" for name in catalogue.names() if not catalogue.agents_in(name)}
+    graphs = {
+        name: f"./ragrounds/extensions/studio/server.py:{name}"
+        for name in catalogue.names()
+        if not catalogue.agents_in(name)
+    }
     return json.dumps({"dependencies": ["."], "graphs": graphs}, indent=2) + "\n"
 
 

@@ -14,7 +14,7 @@ import pytest
 from ragrounds.base.errors import UserError
 from tests.servers.process import Running
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "docs" / "scripts" / "langgraph_dev.py"
 
 

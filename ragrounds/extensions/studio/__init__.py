@@ -1,0 +1,1 @@
+"""The built-in graphs for LangGraph's server and Studio (``langgraph.json``)."""
