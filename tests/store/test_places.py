@@ -13,11 +13,11 @@ from ragrounds.base.records import FINAL
 from ragrounds.base.specs import Spec, parse
 from ragrounds.base.text import file_name
 from ragrounds.evals.store import sqlite
-from ragrounds.evals.store.care.transfer import choose_runs, copy_runs
 from ragrounds.evals.store.database import open_engine, open_source, open_target
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.exchange.formats import run_file_name
+from ragrounds.extensions.exchange.transfer import choose_runs, copy_runs
 from ragrounds.prompts.loader import PromptFolder
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli

@@ -10,11 +10,11 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import FINAL, Score
-from ragrounds.evals.store.care.transfer import choose_runs, copy_runs
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.extensions.exchange.transfer import choose_runs, copy_runs
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import FINAL, Attempt, Call, Called, Gold, Question, Run
-from ragrounds.evals.store.care.transfer import copy_runs
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import reply_models, said_of_models
+from ragrounds.extensions.exchange.transfer import copy_runs
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])

@@ -24,11 +24,11 @@ from ragrounds.extensions.exchange.functions import (
     import_store,
     is_store,
     list_formats,
+    transfer_lines,
     typed_format,
 )
 from ragrounds.extensions.exchange.imports import import_runs
 from ragrounds.ui.tables.comparison_tables import print_comparison
-from ragrounds.ui.tables.run_tables import transfer_lines
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")

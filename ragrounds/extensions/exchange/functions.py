@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ from ragrounds.base.plugins import is_import_path
 from ragrounds.base.records import FINAL
 from ragrounds.base.settings import Settings
 from ragrounds.evals.scorers.words import copy_words
-from ragrounds.evals.store.care.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
 from ragrounds.extensions.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
-from ragrounds.ui.tables.run_tables import transfer_lines
+from ragrounds.extensions.exchange.transfer import TransferResult, choose_runs, copy_runs
+from ragrounds.ui.text import safe
 
 STORE = "store"
 """Name of the export into a store, which is not a format: runs with everything that they depend on."""
@@ -65,6 +65,19 @@ def export_runs(
         copy_words(store.engine, engine)
         copy_names(store.engine, engine, moved.runs)
     return moved
+
+
+def transfer_lines(moved: TransferResult) -> Iterator[str]:
+    """Yield what was copied into a store, and what was already there."""
+    yield from (safe(name) for name in moved.runs)
+    yield from (f"{safe(name)} is there already, the same." for name in moved.present)
+    yield from (safe(name) for name in moved.arenas)
+    yield f"{moved.calls:,} recorded calls and {moved.texts:,} texts are new there."
+    if moved.differing:
+        yield (
+            f"{moved.differing:,} calls are recorded there with another reply, which was left: "
+            "the moved runs' traces show that one, and their scores are as they were."
+        )
 
 
 def import_store(

@@ -15,7 +15,6 @@ from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.care.garbage import Garbage, RowVolume
-from ragrounds.evals.store.care.transfer import TransferResult
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.reads import RunDifference
 from ragrounds.ui.agent_names import corpora_apart
@@ -258,19 +257,6 @@ _LEDGER_COLUMNS = (
     Column("paid", "cost_paid", dollars, least_where="unanswered"),
     Column("full price", _full_price_text),
 )
-
-
-def transfer_lines(moved: TransferResult) -> Iterator[str]:
-    """Yield what was copied into a store, and what was already there."""
-    yield from (safe(name) for name in moved.runs)
-    yield from (f"{safe(name)} is there already, the same." for name in moved.present)
-    yield from (safe(name) for name in moved.arenas)
-    yield f"{moved.calls:,} recorded calls and {moved.texts:,} texts are new there."
-    if moved.differing:
-        yield (
-            f"{moved.differing:,} calls are recorded there with another reply, which was left: "
-            "the moved runs' traces show that one, and their scores are as they were."
-        )
 
 
 def garbage_lines(garbage: Garbage) -> Iterator[str]:

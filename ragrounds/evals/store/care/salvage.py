@@ -28,8 +28,8 @@ from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.evals.store.care.garbage import BATCH, UNREADABLE, Marks, Progress
+from ragrounds.evals.store.care.row_checks import check_row
 from ragrounds.evals.store.care.sqlite_pages import Pages
-from ragrounds.evals.store.care.transfer import check_row
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import insert_new, writing
 from ragrounds.evals.store.journal import copy_arrivals

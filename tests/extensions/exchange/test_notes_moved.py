@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.care.transfer import copy_runs, read_runs
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.extensions.exchange.transfer import copy_runs, read_runs
 from tests.store.test_text_search import filled
 
 

@@ -24,8 +24,8 @@ from msgspec import Struct
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
 from ragrounds.evals.store.care.garbage import BATCH, UNREADABLE, Marks, Progress, reported
+from ragrounds.evals.store.care.row_checks import check_names, check_row
 from ragrounds.evals.store.codec import (
     Fetch,
     StoredQuestion,
@@ -50,14 +50,6 @@ from ragrounds.evals.store.servers import adopt_servers
 
 _ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
 """Pattern of run ids of every version. An id is a name in the store; file names are derived where files are written."""
-_NAMES = frozenset({"id", "question_id", "chosen", "code", "mark"})
-"""Columns that tables show unchanged, in addition to those of a key."""
-_TYPES: dict[type[Any], tuple[type, ...]] = {
-    sa.Text: (str,),
-    sa.Integer: (int,),
-    sa.Float: (float, int),
-    sa.LargeBinary: (bytes,),
-}
 _BYTES = 8 << 20
 """Number of bytes of rows written at a time."""
 
@@ -124,7 +116,7 @@ def read_runs(engine: sa.Engine) -> list[Run]:
                 raise ValueError(f"the run {row.id} is not what its row says")
             if not _ID.fullmatch(run.id):
                 raise ValueError(f"{run.id!r} is no id of a run")
-            _check_names(run.agent, run.benchmark)
+            check_names(run.agent, run.benchmark)
             runs.append(run)
     return runs
 
@@ -240,7 +232,7 @@ class _Source:
         statement = sa.select(table).where(table.c.set == name).order_by(table.c.position)
         for position, row in enumerate(self._stream(table, statement)):
             stored = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
-            _check_names(stored.question.benchmark)
+            check_names(stored.question.benchmark)
             if row.position != position or stored.question.id != row.question_id:
                 raise ValueError(f"the questions {name[:12]} are not in order")
         for run in runs:
@@ -262,7 +254,7 @@ class _Source:
         for row in self._stream(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
             self.location = f"arena {row.id}"
             arena = msgspec.msgpack.decode(decompress_untrusted(row.body))
-            _check_names(*(system["name"] for system in arena["systems"]), *arena["judges"])
+            check_names(*(system["name"] for system in arena["systems"]), *arena["judges"])
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if played and played <= runs:
                 self._marks.mark(self._marks.payers, [arena_payer(row.fingerprint)])
@@ -301,31 +293,6 @@ def _untrusted_source(location: str, position: Callable[[], str], end: str = "")
             database_message(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
         )
         raise UserError(f"{location} cannot be read: {position()}: {problem.rstrip('.')}.{end}") from error
-
-
-def _check_names(*names: str) -> None:
-    """Raise ValueError for names with control characters: tables show names unchanged, and valid ones have none."""
-    for name in names:
-        if not name.isprintable():
-            raise ValueError(f"a name holds control characters: {name!r}")
-
-
-def check_row(table: sa.Table, row: Any) -> None:
-    """Check the kinds of a row's values, and names.
-
-    Raises:
-        ValueError: one of them is invalid.
-    """
-    # SQLite stores any value in any column.
-    for column, value in zip(table.columns, row, strict=True):
-        if value is None and column.nullable:
-            continue
-        if not isinstance(value, _TYPES[type(column.type)]) or (isinstance(value, str) and "\0" in value):
-            raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
-        if isinstance(value, str) and (column.primary_key or column.name in _NAMES):
-            _check_names(value)
-    if table is schema.notes and len(text := row[table.c.keys().index("text")]) > LONGEST_NOTE:
-        raise ValueError(f"a note has {len(text):,} characters")
 
 
 def _is_present(owner: _Owner, reading: sa.Connection, target_reading: sa.Connection, target: str) -> bool:

@@ -23,13 +23,13 @@ from ragrounds.base.records import FINAL, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
-from ragrounds.evals.store.care.transfer import TransferResult, copy_runs, read_runs, tables_of
 from ragrounds.evals.store.codec import run_body, run_of
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.run_names import copy_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import trace
+from ragrounds.extensions.exchange.transfer import TransferResult, copy_runs, read_runs, tables_of
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -366,8 +366,8 @@ def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from ragrounds.evals.store.care import transfer
-from ragrounds.evals.store.care.transfer import read_runs
+from ragrounds.extensions.exchange import transfer
+from ragrounds.extensions.exchange.transfer import read_runs
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
 from ragrounds.base.records import FINAL
