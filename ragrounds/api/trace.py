@@ -25,6 +25,7 @@ from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_names import last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace import attempt_filter
@@ -144,8 +145,8 @@ def list_hops(
         pages.complete(used_query.where, progress, used_query.sort)
         summaries = pages.read(_listed(pages, used_query))
         reader = HopReader(pages)
-        for start in range(0, len(summaries), _BATCH_SIZE):
-            yield from reader.read(summaries[start : start + _BATCH_SIZE])
+        for batch in chunks(summaries, _BATCH_SIZE):
+            yield from reader.read(batch)
 
 
 def _listed(pages: Pages, query: AttemptQuery) -> Sequence[int]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from ragrounds.base.records import Run
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CauseWord
 from ragrounds.evals.trace.hop_reading import HopReader
@@ -44,10 +45,10 @@ def cause_counts(
     """
     pages = Pages(store, runs, scorers)
     wrong: list[AttemptSummary] = []
-    for start in range(0, len(pages), _CHUNK):
+    for indices in chunks(range(len(pages)), _CHUNK):
         wrong += [
             summary
-            for summary in pages.read(range(start, min(len(pages), start + _CHUNK)))
+            for summary in pages.read(indices)
             if summary.question.id in question_ids and summary.epoch < epochs and (summary.wrong or summary.troubled)
         ]
         if len(wrong) > _MOST_ATTEMPTS:
@@ -55,8 +56,8 @@ def cause_counts(
     reader = HopReader(pages)
     counted: dict[CauseWord, Counter[str]] = {}
     first: dict[CauseWord, tuple[str, str, int]] = {}
-    for start in range(0, len(wrong), _CHUNK):
-        for attempt in reader.read(wrong[start : start + _CHUNK]):
+    for batch in chunks(wrong, _CHUNK):
+        for attempt in reader.read(batch):
             if attempt.cause is not None:
                 summary = attempt.summary
                 counted.setdefault(attempt.cause.word, Counter())[summary.run.id] += 1

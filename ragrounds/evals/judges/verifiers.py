@@ -26,6 +26,7 @@ from ragrounds.evals.judges.verdict import CUT, FAILED, ask, ask_until_read, spo
 from ragrounds.evals.scorers.citations import marks_inside
 from ragrounds.evals.scorers.judged import Said, VerdictForm, fenced
 from ragrounds.evals.stats.agreement import compare_with_human
+from ragrounds.evals.store.database import chunks
 from ragrounds.graphs.shapes import sentences
 from ragrounds.models.faults import CallFailed
 
@@ -84,8 +85,7 @@ class AskedVerifier:
     async def __call__(self, text: str, claims: Sequence[str]) -> list[Said]:
         """Verify the claims by calls of at most `_BATCH` claims, each repeated once if needed."""
         labels: list[Said] = []
-        for start in range(0, len(claims), _BATCH):
-            batch = claims[start : start + _BATCH]
+        for batch in chunks(claims, _BATCH):
             form = VerdictForm(tuple(f"c{number}" for number in range(1, len(batch) + 1)), LABELS)
             claim_texts = [f"{axis}:\n<<<\n{fenced(claim)}\n>>>" for axis, claim in zip(form.axes, batch, strict=True)]
             texts = {"text": fenced(text), "claims": "\n\n".join(claim_texts), "form": form.example}

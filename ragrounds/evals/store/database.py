@@ -206,7 +206,7 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
 
 
 def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
-    """Return parts of a sequence that are small enough for one statement."""
+    """Return the parts of a sequence with at most `size` items each, by default few enough for one statement."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 

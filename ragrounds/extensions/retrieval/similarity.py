@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.stats.bootstrap import enough_clusters
+from ragrounds.evals.store.database import chunks
 from ragrounds.tools.index.cards import named_embedder
 from ragrounds.tools.index.embedders import Embedder
 from ragrounds.tools.jsonlines import bad_line, read_rows
@@ -205,8 +206,7 @@ def cosines(pairs: list[GradedPair], embedder: Embedder) -> list[float]:
     is a document.
     """
     similarities: list[float] = []
-    for start in range(0, len(pairs), _BATCH):
-        batch = pairs[start : start + _BATCH]
+    for batch in chunks(pairs, _BATCH):
         first = _unit(np.asarray(embedder.queries([pair.sentence1 for pair in batch])))
         second = _unit(np.asarray(embedder.queries([pair.sentence2 for pair in batch])))
         gap = first - second

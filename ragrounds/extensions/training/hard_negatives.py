@@ -27,6 +27,7 @@ from ragrounds.base.specs import parse
 from ragrounds.base.text import language_of
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.training.data import Example
@@ -225,9 +226,8 @@ class ModelVerifier:
                 """Return the verdicts on one query's candidates, with several candidates in a call."""
                 verdicts: list[bool | None] = []
                 texts = [candidate.text for candidate in query_candidates.candidates]
-                for start in range(0, len(texts), _CANDIDATES_PER_CALL):
+                for part in chunks(texts, _CANDIDATES_PER_CALL):
                     async with slots:
-                        part = texts[start : start + _CANDIDATES_PER_CALL]
                         verdicts += await grade_texts(model, journal, prompts, query_candidates.example.query, part)
                 return verdicts
 
