@@ -117,7 +117,7 @@ def test_a_judge_that_fails_is_named_and_its_scores_are_withheld_everywhere(judg
 def test_few_answers_are_not_probed_unasked_and_that_is_said(judge, command, grader, home):
     stage(home)
     unasked = command("judge", "direct", "--kind", "equivalence", "--judge", "openai:x", "--base-url", grader.url)
-    assert f"was not probed (its calls are few" in unasked.stderr
+    assert "was not probed (its calls are few" in unasked.stderr
     # Some answers are their reference, which is therefore judged, but not as a probe.
     with Store(home) as store:
         assert recorded_gate(store, store.run("direct"), EQUIVALENCE, f"openai:x[server={grader.url}]") is None
