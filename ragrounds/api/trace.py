@@ -30,7 +30,15 @@ from ragrounds.evals.store.run_names import last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace import attempt_filter
 from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
-from ragrounds.evals.trace.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
+from ragrounds.evals.trace.summaries import (
+    PREFERRED,
+    SORTS,
+    AttemptSummary,
+    Pages,
+    SortBy,
+    UnknownFacts,
+    asks_facts,
+)
 from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
@@ -113,6 +121,8 @@ def unknown_attempts(
     Raises:
         UserError: as :func:`list_attempts`.
     """
+    if not asks_facts(query.where):
+        return UnknownFacts()
     with opened_pages(query, None, chosen_settings(settings, home)) as pages:
         return pages.unknown(query.where)
 

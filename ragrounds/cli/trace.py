@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import pydoc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from shlex import quote
 from typing import Annotated
 
@@ -36,6 +37,8 @@ from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import agent_names
 
 app = typer.Typer()
+_MANY_ATTEMPTS = 1_000
+"""Number of attempts from which a step is reported without a terminal: they take about half a second."""
 
 
 class ViewOptions(Struct, frozen=True, kw_only=True):
@@ -114,8 +117,23 @@ def _view(query: AttemptQuery, shown: ViewOptions) -> None:
     view(query, attempt=shown.attempt, epoch=shown.epoch, light=shown.light, start=start, progress=progress)
 
 
+@contextmanager
+def _counting() -> Iterator[Callable[[str, int], None]]:
+    """Count attempts on a terminal; elsewhere report each step once, when it takes long."""
+    reported: set[str] = set()
+    with counting() as count:
+
+        def progress(step: str, done: int) -> None:
+            count(step, done)
+            if done >= _MANY_ATTEMPTS and step not in reported and not sys.stderr.isatty():
+                reported.add(step)
+                say(f"{step} …")
+
+        yield progress
+
+
 def _print_list(query: AttemptQuery, format: str) -> None:
-    with counting() as progress:
+    with _counting() as progress:
         summaries = list_attempts(query, progress=progress)
     if format == "json":
         print_json([lists.summary_json(summary) for summary in summaries], "attempts")
@@ -131,7 +149,7 @@ def _print_list(query: AttemptQuery, format: str) -> None:
 
 
 def _print_hops(query: AttemptQuery, format: str) -> None:
-    with counting() as progress:
+    with _counting() as progress:
         hops = list_hops(query, progress=progress)
         if format == "json":
             print_json([hop_lines.hop_json(attempt_hops) for attempt_hops in hops], "attempts")

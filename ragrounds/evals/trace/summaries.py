@@ -271,10 +271,9 @@ class Pages:
         Raises:
             FilterError: as :meth:`order`.
         """
-        fields = _fields(parse(where))
-        if not fields & FACTS:
+        if not asks_facts(where):
             return UnknownFacts()
-        counts = [0, 0, 0, 0]
+        fields, counts = _fields(parse(where)), [0, 0, 0, 0]
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
@@ -449,10 +448,12 @@ class Pages:
         stored = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
         parts: dict[str, dict[str, Any]] = {}
         damage = ""
+        end = 0
         for name, columns in _PARTS.items():
-            values = [getattr(row, f"{name}_{column}") for column in columns]
+            start, end = end, end + len(columns)
+            values = row[start:end]
             parts[name] = dict(zip(columns, values, strict=True)) if is_whole(values) else {}
-            if not parts[name] and getattr(row, f"{name}_question_id") is not None:
+            if not parts[name] and values[columns.index("question_id")] is not None:
                 damage = damage or f"damaged {name}: ragrounds doctor --store"
         attempt, score, facts = parts["attempts"], parts["scores"], parts["facts"]
         spent = Spent(
@@ -487,6 +488,15 @@ class Pages:
         )
 
 
+def asks_facts(where: str) -> bool:
+    """Return True if a filter has a condition on facts of the steps.
+
+    Raises:
+        FilterError: the expression cannot be understood, or uses a name that does not exist.
+    """
+    return bool(_fields(parse(where)) & FACTS)
+
+
 def _text_tests(expression: Wanted | None) -> list[TextTest]:
     return [test for test in single_conditions(expression) if isinstance(test, TextTest)]
 
@@ -504,15 +514,15 @@ _FACTS = AttemptFacts.__struct_fields__
 
 
 def _row_columns(rows: RunRows) -> list[Column]:
-    """Return the columns of a row of the list."""
+    """Return the columns of a row of the list, those of `_PARTS` first, which are read by position."""
     column_of = {"attempts": rows.of_attempt, "scores": rows.of_score, "facts": rows.of_facts}
     return [
+        *(column_of[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
         _Q.c.position,
         _Q.c.body,
         rows.epoch.label("epoch"),
         rows.number("tokens").label("tokens"),
         rows.outcome().label("outcome"),
-        *(column_of[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
         _Q.c.question_id,
     ]
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ragrounds.api.trace import annotate
 from ragrounds.base.errors import UserError
 from ragrounds.cli import main
+from ragrounds.cli.trace import _counting
 
 
 class Done(Struct, frozen=True):
@@ -120,6 +121,13 @@ def test_a_filter_on_the_command_line_reads_full_text_and_facts_of_an_older_stor
     assert wrong.returncode == 2
     assert "hops" in wrong.stderr
     assert "Did you mean 'hops'" in trace("--where", "hopz>3", "--format", "text").stderr
+
+
+def test_a_long_step_is_said_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with _counting() as progress:
+        for done in (100, 1_000, 2_000):
+            progress("indexing the words", done)
+    assert capsys.readouterr().err == "indexing the words …\n"
 
 
 def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace, home: Path) -> None:
