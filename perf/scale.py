@@ -309,7 +309,7 @@ def measure(home: Path, only: Sequence[str]) -> dict[str, dict[str, float]]:
 def page(found: dict[int, dict[str, dict[str, float]]], sizes: dict[int, float]) -> Iterator[str]:
     """The table."""
     counts = sorted(found)
-    yield "# A million attempts\n"
+    yield f"# {counts[-1]:,} attempts\n"
     load, cores = os.getloadavg()[2], os.cpu_count()
     yield f"`python perf/scale.py`, {datetime.now(UTC):%Y-%m-%d}, load {load:.1f} on {cores} cores."
     yield "Processor seconds, wall seconds, MB; *slope*: processor seconds per 100,000 further attempts.\n"

@@ -219,7 +219,7 @@ def doctor(
             settings'.
         concurrency: also ask 20 questions of the sample with 1, a quarter of this number, and this number of attempts
             in flight, and count the answers that differ.
-        store: check the whole store, which takes some ten seconds for 100,000 short attempts.
+        store: check the whole store, which takes some thirty seconds for 100,000 short attempts.
         save: a new folder: everything that can be read of the store's file, even if it is damaged, is saved into a
             store there, and the new store is checked.
         progress: function that gets the current step and how many are done; False to show nothing.
