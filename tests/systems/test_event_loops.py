@@ -28,3 +28,17 @@ async def test_one_client_serves_a_run_a_coroutine_and_its_user(home: Path) -> N
             ["completed"] * count for count in (2, 4, 6)
         ]
         await client.aclose()
+
+
+def test_clients_stay_patched_between_the_attempts_of_a_run(home: Path) -> None:
+    client = httpx.HTTPTransport
+    unpatched, patched = client.handle_request, []
+
+    def ask(prompt: str) -> str:
+        patched.append(client.handle_request)
+        return "A"
+
+    rr.run("sample", ask, limit=2, concurrency=1, progress=False, home=home)
+    first, second = patched
+    assert first is second
+    assert client.handle_request is unpatched is not first

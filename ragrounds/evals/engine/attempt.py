@@ -101,6 +101,12 @@ class AttemptRunner:
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
+        self._watch = contextlib.ExitStack()
+        if any(opened.at_once is not None for opened in self._runs.values()):
+            from ragrounds.recorder.watch import installed
+
+            # Clients stay patched between attempts: with one in flight, each would patch them again.
+            self._watch.enter_context(installed())
 
     def _opened(self, planned: PlannedRun) -> _OpenedRun:
         """Open the system of a run, or compile its graph, and the agents inside it."""
@@ -147,7 +153,8 @@ class AttemptRunner:
         return len(self._missed) < len(self._runs)
 
     async def close(self) -> None:
-        """Close the connections that the systems hold open."""
+        """Close the connections that the systems hold open, and no longer watch clients."""
+        self._watch.close()
         for opened in self._runs.values():
             if isinstance(opened.system, Closing):
                 await opened.system.close()
