@@ -3,8 +3,8 @@
 A graph of three nodes asks a model once, and functions ask it twice, with 24 kB each, at a server on loopback in a
 process of its own: bare, recorded in our process and recorded in a host, in turn in one process of ours, with one
 question in flight and with 64. Processor time is that of our process and the host together; a first run of few
-questions, which loads everything, does not count. The store, the journal and the recorder are those of a run; plan,
-scores and tables are left out. It takes six minutes.
+questions, which loads everything, does not count. The store, the journal, the recorder, the watch of clients and the
+rare garbage collection are those of a run; plan, scores and tables are left out. It takes six minutes.
 
     python perf/hosts.py [--write]
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import statistics
@@ -190,11 +191,13 @@ def asked(client: str, folder: str, in_flight: int) -> dict[str, list[float]]:
     from ragrounds.base.records import Question
     from ragrounds.evals.engine.context import AttemptContext
     from ragrounds.evals.engine.foreign_system import run_system
+    from ragrounds.evals.engine.scheduler import rare_garbage_collection
     from ragrounds.evals.engine.thread_bridge import grow_threads
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.store import Store
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.recorder.answers import Wiring
+    from ragrounds.recorder.watch import installed
 
     server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -230,7 +233,11 @@ def asked(client: str, folder: str, in_flight: int) -> dict[str, list[float]]:
                 )  # fmt: skip
                 assert "B" in (await run_system(systems[way], context, journal)).text
 
-        await asyncio.gather(*map(one, range(first, first + count)))
+        with contextlib.ExitStack() as as_in_a_run:
+            if way != "bare":
+                as_in_a_run.enter_context(rare_garbage_collection())
+                as_in_a_run.enter_context(installed())
+            await asyncio.gather(*map(one, range(first, first + count)))
         return spent() - before
 
     def spent() -> float:

@@ -320,7 +320,7 @@ async def run_pool(
             slot.leave()
 
     queued: deque[tuple[PlannedRun, WorkItem]] = deque()
-    with _rare_garbage_collection():
+    with rare_garbage_collection():
         async with asyncio.TaskGroup() as group:
             while True:
                 # First a slot, then a question: a question that is taken is also asked, so a stop between the two loses
@@ -406,7 +406,7 @@ _collecting_rarely: list[tuple[int, int, int]] = []
 
 
 @contextlib.contextmanager
-def _rare_garbage_collection() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Collect cyclic garbage less often: imported and opened objects stay, and attempts leave little garbage.
 
     The last pool that ends restores the thresholds that held before the first.
