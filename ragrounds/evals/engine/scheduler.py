@@ -93,9 +93,9 @@ async def replay(
             resumes from there.
     """
     disable_uploads()
-    runner = AttemptRunner(runs)
     models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
     queue = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
+    runner = AttemptRunner(runs)  # last, because it watches clients until it is closed
     errors: list[BaseException] = []
     leading = lead and partial(lead, runs, queue, concurrency)
     handover = Handover(queue, concurrency, errors, leading)
