@@ -121,9 +121,10 @@ def test_epochs_alone_and_claims_are_of_the_same_figures(store):
     )
     assert condition.value == pytest.approx(2 * line.overall.value - 0.01 * tokens / 2)
     assert condition.low < condition.value < condition.high
-    (plain,) = check_claims(store, [run], ["score(one) > 0.1 @ 95%"])
-    (measured,) = plain.conditions
+    plain = check_claims(store, [run], [f"score(one) > 0.1 @ {level}%" for level in (95, 90)])
+    measured, narrower = (verdict.conditions[0] for verdict in plain)
     assert (measured.low, measured.high) == pytest.approx((line.overall.low, line.overall.high))
+    assert measured.low < narrower.low < narrower.high < measured.high
 
 
 def test_what_was_not_made_has_missed_all_and_is_shown_as_open(store):
