@@ -92,6 +92,14 @@ def test_ratios_with_denominators_of_one_are_means():
     assert (made.low, made.high) == pytest.approx((other.low, other.high), abs=0.05)
 
 
+def test_skewed_ratios_with_denominators_of_one_have_the_interval_of_their_mean():
+    above = np.random.default_rng(4).lognormal(0, 1.2, 60)
+    ratio, again, another = (combined_ratio([above], [np.ones(60)], [1.0], [""] * 60, seed=seed) for seed in (3, 3, 4))
+    mean = stratified_mean(above.tolist(), bounded=False, seed=3)
+    assert (ratio.low, ratio.high) == pytest.approx((mean.low, mean.high), rel=0.01)
+    assert ratio == again != another
+
+
 @pytest.mark.parametrize("count", [60, 150])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(count):
     above, below = texts(400_000, 7)

@@ -339,3 +339,10 @@ def test_groups_and_sides_must_be_there():
         paired_difference([1.0, 1.0], [1.0])
     with pytest.raises(ValueError, match="a value or more in each"):
         group_difference([], [1.0])
+
+
+def test_answers_that_repeat_others_add_nothing_to_a_difference_of_groups():
+    first, second = [1.0, 0.0, 1.0, 1.0, 0.0] * 4, [0.0, 0.0, 1.0, 0.0, 0.0] * 4
+    clusters = [str(question) for question in range(20)] * 2
+    alone, repeated = group_difference(first, second), group_difference(first * 2, second * 2, clusters, clusters)
+    assert (repeated.low, repeated.high) == pytest.approx((alone.low, alone.high))
