@@ -86,3 +86,9 @@ def test_the_three_doctors_of_kqa(data):
     assert round(fleiss_kappa(ratings), 3) == 0.719
     agreed = [(majority(item), row["majority_label"]) for item, row in zip(ratings, rows, strict=True)]
     assert {ours == theirs for ours, theirs in agreed if ours is not None} == {True}
+
+
+@pytest.mark.parametrize(("judge", "human", "side"), [("aaa", "aab", "judge"), ("aab", "bbb", "human")])
+def test_a_side_with_one_label_has_no_kappa(judge, human, side):
+    agreement = compare_with_human(judge, human)
+    assert (agreement.kappa, list(agreement.constant)) == (None, [side])
