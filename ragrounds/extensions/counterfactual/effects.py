@@ -18,7 +18,6 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Question, Reply, Run, Score
 from ragrounds.base.specs import Spec, parse
-from ragrounds.base.spent import known_sum
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired, table_mean
 from ragrounds.evals.compare.question_values import Values, scorer_values
@@ -26,6 +25,7 @@ from ragrounds.evals.engine.question_order import cluster_rounds
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 from ragrounds.evals.stats.sequential import ConfidenceSequence
+from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by
 from ragrounds.extensions.counterfactual.changes import IDENTITY, Change, Target
@@ -327,7 +327,7 @@ def _measure_effect(
     search_passages = {key: (_search_passages(original, search_range[0]), _search_passages(repeated, search_range[0]))
              for key, original, repeated in traced
              if (search_range := search_ranges[key]) is not None and key not in failures}  # fmt: skip
-    model_calls = [call for _, _, repeated in traced for call in calls(repeated.events) if call.kind == "model"]
+    costs = ledger(store, [scored.run for scored in samples]).total
     complete_samples = [shares for shares in repeated_shares if all(question.id in shares for question in questions)]
     noise = {question.id: fmean(shares[question.id] for shares in complete_samples) for question in questions
              if complete_samples}  # fmt: skip
@@ -357,9 +357,9 @@ def _measure_effect(
         argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in argued_pairs),
         known=paired(known_split[0], before, after, seed, scorer_record, epochs) if known_split else None,
         unknown=paired(known_split[1], before, after, seed, scorer_record, epochs) if known_split else None,
-        bought=sum(not call.cached for call in model_calls),
-        reused=sum(call.cached for call in model_calls),
-        paid=known_sum(repeated.cost_paid for _, _, repeated in traced),
+        bought=costs.model_calls - costs.reused,
+        reused=costs.reused,
+        paid=costs.cost_paid,
     )
     uses = _passage_uses(store, parent, change, search_passages, pairs).items()
     return replace(effect, **{name: share(outcomes) for name, outcomes in uses})
