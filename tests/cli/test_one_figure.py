@@ -7,7 +7,7 @@ import io
 import json
 import re
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,9 @@ import pytest
 import ragrounds as rr
 from ragrounds.ui.tables.comparison_words import accuracy_title
 from tests.conftest import Cli
+from tests.hospital import Hospital, write_hospital
 from tests.servers.scripted_http import GOOD, Scripted, scripted
+from tests.shown_figures import agree, screens
 
 SIZES = {"mmlu": (5, 4), "medqa": (3, 1), "bioasq": (1, 0)}
 """Dataset → questions, and how many of them have the first option as their answer."""
@@ -291,3 +293,21 @@ def test_screens_count_the_same_runs_and_attempts(command: Cli) -> None:
     diagnosis = command("doctor", "--json")
     assert ", 2 runs and 3 of their counterfactuals and repetitions" in json.loads(diagnosis.stdout)["store"]
     assert len(run_ids(command)) == 2
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
+    return write_hospital(tmp_path_factory.mktemp("hospital"), 24)
+
+
+@pytest.mark.slow
+def test_every_screen_shows_the_same_figures(hospital: Hospital, command: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 600 pairs of figures: each figure has one value, to the last digit that a screen shows."""
+    monkeypatch.setenv("RAGROUNDS_HOME", str(hospital.home))
+    shown: defaultdict[tuple[str, str], dict[str, float | str]] = defaultdict(dict)
+    for name, figures in screens(hospital, command):
+        for what, whom, value in figures:
+            values = shown[what, whom]
+            values[name + "'" * sum(key.rstrip("'") == name for key in values)] = value
+    assert sum(len(values) - 1 for values in shown.values()) > 600
+    assert {key: values for key, values in shown.items() if not agree(list(values.values()))} == {}
