@@ -44,9 +44,9 @@ def plain_reason(reason: str) -> tuple[str, str]:
 
 def made_words(called: Attempt | RunTotals) -> str:
     """Return the number of model calls, searches and tool uses as text: ``2 model calls, 3 searches``."""
-    counts = ((called.searches, "search"), (called.tool_calls, "tool use"))
+    others = (called.searches, "search"), (called.tool_calls, "tool use")
     return ", ".join(
-        [number_of(called.model_calls, "model call"), *(number_of(*count) for count in counts if count[0])]
+        [number_of(called.model_calls, "model call"), *(number_of(*count) for count in others if count[0])]
     )
 
 
@@ -86,9 +86,11 @@ def probability_of(reply: Reply) -> str:
     rarest = min(reply.logprobs, key=lambda token: token.logprob)
     alternatives = ", ".join(f"{token!r} {number:.2f}" for token, number in rarest.top if token != rarest.token)
     total = sum(token.logprob for token in reply.logprobs)
-    tokens = f"{len(reply.logprobs):,} token{'' if len(reply.logprobs) == 1 else 's'}"
     suffix = f" (next to {alternatives})" if alternatives else ""
-    return f"log probability of its {tokens}: {total:.2f}; least likely {rarest.token!r} {rarest.logprob:.2f}{suffix}"
+    return (
+        f"log probability of its {number_of(len(reply.logprobs), 'token')}: {total:.2f}; "
+        f"least likely {rarest.token!r} {rarest.logprob:.2f}{suffix}"
+    )
 
 
 FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○", "not known": "?"}

@@ -36,11 +36,10 @@ def counts_line(facts: ProgressFacts) -> str:
 
 def progress_line(facts: ProgressFacts) -> str:
     """Return the counts of all runs, the time left, scores, calls in flight, failures and the budget in one line."""
-    flying = f"in flight: {flying_words(facts)}" if facts.flying else ""
-    failed, retried = fault_words(facts.failed), fault_words(facts.retried)
+    flying, failed, retried = flying_words(facts), fault_words(facts.failed), fault_words(facts.retried)
     stopping = footer_lines(len(facts.flying), "attempt", facts.asked_to_stop)[0] if facts.asked_to_stop else ""
     servers = server_words(facts.servers) if flying else []
-    rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
+    rest = (_scores(facts), f"in flight: {flying}" if flying else "", f"failed: {failed}" if failed else "",
             f"tried again: {retried}" if retried else "", *servers, journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stopping)  # fmt: skip
     counts = ", ".join(filter(None, (counts_line(facts), time_left(facts))))

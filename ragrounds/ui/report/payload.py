@@ -221,16 +221,21 @@ def _attempt(
         "seconds": attempt.seconds if attempt.seconds or attempt.at else None,
         "cause": texts(cause.description) if cause else "",
         "no_hops": search_words(attempt, calls),
-        "hops": [_hop(hop, texts) for hop in hops],
+        # Query, number of passages, number of new ones, repeated earlier hop, error, and gold as rank and fate.
+        "hops": [
+            [
+                texts(hop.query),
+                len(hop.found),
+                hop.new,
+                hop.repeats,
+                texts(hop.error),
+                [[passage.rank, passage.fate] for passage in hop.found if passage.gold],
+            ]
+            for hop in hops
+        ],
         "scores": [[s.scorer, s.value, s.answer_status, texts(s.prediction), texts(s.reason)] for s in trace.scores],
         "steps": [_step(step, texts, passages) for step in trace.steps],
     }
-
-
-def _hop(hop: Hop, texts: _Texts) -> list[object]:
-    """Return query, number of passages, number of new ones, repeated earlier hop, error, and gold as rank and fate."""
-    gold = [[passage.rank, passage.fate] for passage in hop.found if passage.gold]
-    return [texts(hop.query), len(hop.found), hop.new, hop.repeats, texts(hop.error), gold]
 
 
 def _usage(usage: Usage | None) -> list[int] | None:

@@ -76,9 +76,9 @@ def print_one_screen(
     width, tables = min(console.width, 100), [table for table, _ in comparison.shown_tables(scorers)]
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
-    print_table(summary_table(comparison, tables, names), console)
-    remarks = table_remarks(comparison, tables, names)
-    if any(cost.dollars is None and cost.tokens for cost in run_costs(comparison, tables).values()):
+    summary, remarks = summary_table(comparison, tables, names), table_remarks(comparison, tables, names)
+    print_table(summary, console)
+    if any("unknown" in row for row in summary.rows):
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     for line in remarks:
         console.print(Text(wrapped(line, width), style="dim"))

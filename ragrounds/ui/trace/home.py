@@ -200,7 +200,9 @@ class HomeScreen(Screen[int | None]):
         for run in sorted(runs, key=lambda run: run.created):
             runs_by_questions.setdefault(questions_key(run), []).append(run)
         groups: list[RunGroup] = []
-        free_lines = self.size.height - _OTHER_LINES - (0 if self._is_beside else self._picture_height + 4)
+        free_lines = self.size.height - _OTHER_LINES
+        if not (self.has_class("-wide") or self.has_class("-low")):  # the frontier takes lines of the list
+            free_lines -= self._picture_height + 4
         free_lines -= len(runs_by_questions)
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
             free_lines -= len(members)
@@ -326,11 +328,6 @@ class HomeScreen(Screen[int | None]):
             conclusion.append(group.trouble or ("" if group.folded else "comparing …"), "" if group.trouble else "dim")
         about.update(conclusion)
         self.query_one("#frontier", Static).update(self._picture(group))
-
-    @property
-    def _is_beside(self) -> bool:
-        """True if the frontier takes no lines of the list."""
-        return self.has_class("-wide") or self.has_class("-low")
 
     @property
     def _picture_height(self) -> int:
