@@ -38,7 +38,7 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
         values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
-    values |= {"question": request.questions, "concurrency": request.concurrency, "scorer": request.scorers}
+    values |= {"question": request.questions, "concurrency": request.in_flight, "scorer": request.scorers}
     options: list[str] = []
     for name, argument in values.items():
         for value in argument if isinstance(argument, list | tuple) else [argument]:

@@ -114,7 +114,6 @@ def test_show_says_what_a_run_is_and_what_it_came_to(home: Path, command: Cli) -
     assert all(part in whole and part not in shown for part in ("outcomes (facts)", "identity: prompts", "bm25["))
     found = json.loads(command("runs", "show", "vanilla_rag", "--json").stdout)
     assert found["run"]["asked"]["options"][:2] == ["--benchmark", "sample"]
-    assert "--concurrency" not in found["run"]["asked"]["options"], "nobody gave it"
     assert found["comparison"]["rows"][0]["statuses"]["completed"] == 4
     assert found["at_work"] == ""
 
