@@ -352,11 +352,12 @@ def judging(
     yield "report --scorer equivalent", [("without a score", "openai:nodder", in_report)]
 
     shown, full = command("arena", "show").stdout, command("arena", "show", "--full").stdout
-    first_wins = rows_of(shown, "#", "usefulness: won-tied-lost").values()
+    wins = rows_of(shown, "#", "usefulness: won-tied-lost")
+    first_wins = [cells for number, cells in wins.items() if number.isdecimal()]
     outcomes = [int(count) for cells in first_wins for count in re.findall(r"\d+", " ".join(list(cells.values())[2:]))]
     yield "arena show", [*arena_screen(shown), ("matches", "arena", sum(outcomes) / 2)]
-    (took,) = [row for name, row in rows_of(full, "judge", "what judging took").items() if name.startswith("openai")]
-    (decided,) = rows_of(full, "judge", "usefulness: judges").values()
+    took = next(iter(rows_of(full, "judge", "what judging took").values()))
+    decided = next(iter(rows_of(full, "judge", "usefulness: judges").values()))
     yield (
         "arena show --full",
         [
@@ -398,7 +399,7 @@ def judging(
     )
     for screen_name, rows in (
         ("counterfactual", rows_of(printed, "change")),
-        ("report, behaviour", sheet_rows(page, "")),
+        ("report, behaviour", sheet_rows(page.partition('<section id="behaviour">')[2].partition("</section>")[0], "")),
     ):
         yield (
             screen_name,

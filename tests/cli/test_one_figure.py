@@ -297,7 +297,7 @@ def test_screens_count_the_same_runs_and_attempts(command: Cli) -> None:
 
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Hospital:
-    return write_hospital(tmp_path_factory.mktemp("hospital"), 24)
+    return write_hospital(tmp_path_factory.mktemp("hospital"))
 
 
 @pytest.mark.slow
