@@ -84,9 +84,8 @@ def reply(asked: Asked, before: int) -> Told:
     return Told({"model": model, "choices": [choice], "usage": usage})
 
 
-def write_hospital(folder: Path, limit: int = 0) -> Hospital:
-    """Run four agents on the sample benchmark; without `limit` also judge them, and play an arena and a
-    counterfactual."""
+def write_hospital(folder: Path) -> Hospital:
+    """Run four agents on the sample benchmark, judge them, and play an arena and a counterfactual."""
     home, printed = folder / "home", dict[str, tuple[str, str]]()
     home.mkdir()
     prices = (f'["openai:{name}"]\ninput = {i}\noutput = {o}\n' for name, (i, o) in _PRICES.items())
@@ -103,14 +102,12 @@ def write_hospital(folder: Path, limit: int = 0) -> Hospital:
             printed[key] = scenario.say(*arguments, code=code), scenario.talk
 
         agents = [word for text in AGENTS.values() for word in ("--agent", text)]
-        few = ("--limit", str(limit)) if limit else ()
-        command("run", "run", *agents, *few, "--model", "openai:any", *on_server, "--display", "json", code=3)
-        if not limit:
-            first, second, third, _ = AGENTS
-            judged = ("--kind", "equivalence", "--probes", "6", *on_server)
-            command("judge", "judge", first, second, *judged, "--judge", "openai:judge")
-            command("nodder", "judge", third, *judged, "--judge", "openai:nodder", code=3)
-            command("arena", "arena", "play", first, second, third, "--judge", "openai:judge", *on_server)
-            changed = ("counterfactual", second, "--limit", "8", "--display", "json")
-            command("counterfactual", *changed)
+        command("run", "run", *agents, "--model", "openai:any", *on_server, "--display", "json", code=3)
+        first, second, third, _ = AGENTS
+        judged = ("--kind", "equivalence", "--probes", "6", *on_server)
+        command("judge", "judge", first, second, *judged, "--judge", "openai:judge")
+        command("nodder", "judge", third, *judged, "--judge", "openai:nodder", code=3)
+        command("arena", "arena", "play", first, second, third, "--judge", "openai:judge", *on_server)
+        changed = ("counterfactual", second, "--limit", "8", "--display", "json")
+        command("counterfactual", *changed)
     return Hospital(home, printed)

@@ -35,10 +35,10 @@ CALLS = {
     "build case-questions": "construction:build", "build relevance-mining": "construction:build",
     "build consensus-labels": "construction:build", "build false-negatives": "construction:build",
     "train care": "training:train", "train evaluate": "training:evaluate",
-    "journal write": "journal.write_journal", "journal read": "journal.read_journal",
+    "journal write": "gate:journal.write_journal", "journal read": "gate:journal.read_journal",
     "stand-in": "stand_in:serve_stand_in", "mcp": "mcp_server:assistant_server",
 }  # fmt: skip
-"""Command → a name of the package, one of `ragrounds.api`, or EXTENSION:FUNCTION."""
+"""Command → a name of the package, one of `ragrounds.api`, or EXTENSION:FUNCTION, EXTENSION:MODULE.FUNCTION."""
 
 
 def commands(name: str, command: Any) -> Iterator[str]:
@@ -58,7 +58,7 @@ def test_each_is_there_and_says_what_it_does(named: str) -> None:
     extension, _, function_name = named.rpartition(":")
     module, _, name = function_name.rpartition(".")
     assert extension or module or name in rr.__all__
-    place = f"ragrounds.extensions.{extension}.functions" if extension else f"ragrounds.api.{module}"
+    place = f"ragrounds.extensions.{extension}.{module or 'functions'}" if extension else f"ragrounds.api.{module}"
     function = getattr(import_module(place), name) if extension or module else getattr(rr, name)
     assert callable(function)
     assert (function.__doc__ or "").strip()

@@ -76,7 +76,7 @@ def test_a_short_rest_that_costs_more_than_some_cents_is_said(
 def test_what_fails_in_the_pilot_is_not_made_again_by_the_same_command(command: Cli) -> None:
     with scripted(lambda prompt, before: None) as server:  # a response without choices
         done = command(*RUN, "--base-url", server.url, "--fail-after", "never", OPENAI_API_KEY="k")
-        assert f"{COUNT} failed: no_choices" in done.stderr
+        assert f"{COUNT} failed: no choices" in done.stderr
         assert server.calls == COUNT
 
 

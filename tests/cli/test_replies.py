@@ -54,7 +54,7 @@ def test_a_negative_usage_is_unknown_wherever_it_is_shown_and_voids_no_budget(co
 def test_a_reply_that_is_too_large_fails_its_attempt_and_says_so(command: Cli, raw) -> None:
     done = command(*options(raw, "gzip of 100 MB"))
     assert done.returncode == 3
-    assert "3 failed: too_large: the reply has more than 8,388,608 bytes unpacked" in done.stderr
+    assert "3 failed: too large: the reply has more than 8,388,608 bytes unpacked" in done.stderr
 
 
 def test_a_redirect_is_one_line(command: Cli, raw) -> None:

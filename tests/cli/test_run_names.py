@@ -52,7 +52,7 @@ def test_failed_attempts_say_why(command: Cli, server: Running) -> None:
     at = ("--base-url", server.url, "--limit", "3", "--display", "none")
     done = command("run", "--agent", "direct", "--model", "openai:fault-400", *at)
     assert done.returncode == 3
-    assert "3 failed: bad_request: 400: temperature must be 1" in done.stderr
+    assert "3 failed: bad request: 400: temperature must be 1" in done.stderr
 
 
 def test_nothing_is_proposed_that_cannot_work(command: Cli) -> None:

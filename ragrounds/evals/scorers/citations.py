@@ -226,7 +226,7 @@ def _scorer(
         name=name,
         judging=kind,
         summary=description,
-        method=f"{description}, after ALCE",
+        method=f"{description}, by a judge, after ALCE",
         unit=unit,
         direction="lower" if lower else "higher",
     )
@@ -236,7 +236,7 @@ _RECALL = "share of sentences that what they cite entails"
 _PRECISION = "share of citations that their sentence needs"
 CITATION_RECALL = _scorer("citation-recall", _RECALL)
 CITATION_PRECISION = _scorer("citation-precision", _PRECISION)
-OVER_CITING = _scorer("over-citing", "share of citations that their sentence can spare", lower=True)
+OVER_CITING = _scorer("over-citing", "share of citations that are not needed", lower=True)
 FABRICATED_CITATIONS = _scorer(
     "fabricated-citations", "citations of passages that were never shown", unit="citations", lower=True
 )

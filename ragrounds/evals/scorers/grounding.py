@@ -65,7 +65,7 @@ def cosines(vector: Sequence[float], others: Sequence[Sequence[float]]) -> tuple
 
 FAITHFULNESS = GroundingScorer(
     name="faithfulness-together",
-    summary="share of claims in the passages together",
+    summary="claims that the passages together support",
     method="faithfulness as ragas defines it (share of the answer's claims that the passages together support), "
     "by a judge",
     takes=("user_input", "response", "retrieved_contexts"),
@@ -81,7 +81,7 @@ CONTEXT_PRECISION = GroundingScorer(
 )
 CONTEXT_RECALL = GroundingScorer(
     name="context-recall-together",
-    summary="share of reference claims in passages together",
+    summary="reference's claims that the passages support",
     method="context recall as ragas defines it (share of the reference's claims that the passages together support), "
     "by a judge",
     takes=("user_input", "reference", "retrieved_contexts"),

@@ -14,14 +14,14 @@ from ragrounds.evals.scorers.claim_record import ClaimRecord, ClaimScorer, Verif
 from ragrounds.evals.scorers.factscore import SUPPORTED_CLAIMS
 
 
-# Docstrings of the metrics are data: `_scorer` builds the text in tables and reports from them.
+# Docstrings of the metrics are data: `_scorer` builds the text in reports from them.
 def precision(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims in the reference."""
+    """Share of the answer's claims that the reference entails."""
     return share(levels(record.by_gold))
 
 
 def recall(record: ClaimRecord) -> float | None:
-    """Share of the reference's claims in the answer."""
+    """Share of the reference's claims that the answer entails."""
     return share(levels(record.by_answer))
 
 
@@ -38,7 +38,7 @@ def f1(record: ClaimRecord) -> float | None:
 
 
 def claim_recall(record: ClaimRecord) -> float | None:
-    """Share of the reference's claims in some passage."""
+    """Share of the reference's claims that some passage entails."""
     return share(supported(record.gold_by_passages))
 
 
@@ -48,33 +48,33 @@ def context_precision(record: ClaimRecord) -> float | None:
 
 
 def context_utilization(record: ClaimRecord) -> float | None:
-    """Share of found reference claims in the answer."""
+    """Share of the reference's claims in the passages that the answer has."""
     supported_claims, answered = supported(record.gold_by_passages), levels(record.by_answer)
     return None if share(supported_claims) is None else share(answered[supported_claims == 1])
 
 
 def noise_sensitivity_in_relevant(record: ClaimRecord) -> float | None:
-    """Share of claims: wrong, from a relevant passage."""
+    """Share of the answer's claims that are wrong, and out of a relevant passage."""
     return _noise(record, relevant=True)
 
 
 def noise_sensitivity_in_irrelevant(record: ClaimRecord) -> float | None:
-    """Share of claims: wrong, from others alone."""
+    """Share of the answer's claims that are wrong, and out of other passages alone."""
     return _noise(record, relevant=False)
 
 
 def hallucination(record: ClaimRecord) -> float | None:
-    """Share of claims: wrong, and in no passage."""
+    """Share of the answer's claims that are wrong, and in no passage."""
     return _unsupported(record, right=False)
 
 
 def self_knowledge(record: ClaimRecord) -> float | None:
-    """Share of claims: right, and in no passage."""
+    """Share of the answer's claims that are right, and in no passage."""
     return _unsupported(record, right=True)
 
 
 def faithfulness(record: ClaimRecord) -> float | None:
-    """Share of the answer's claims in some passage."""
+    """Share of the answer's claims that some passage entails."""
     return share(supported(record.by_passages))
 
 
@@ -114,13 +114,18 @@ class RagChecker(ClaimScorer, frozen=True, kw_only=True):
 
 
 def _scorer(
-    name: str, metric: Callable[[ClaimRecord], float | None], *, overall: bool = False, lower: bool = False
+    name: str,
+    metric: Callable[[ClaimRecord], float | None],
+    summary: str,
+    *,
+    overall: bool = False,
+    lower: bool = False,
 ) -> RagChecker:
     description = str(metric.__doc__).rstrip(".").replace("Share", "share")
     return RagChecker(
         name=name,
         metric=metric,
-        summary=description,
+        summary=summary,
         method=f"RAGChecker's {metric.__name__.replace('_', ' ')} ({description}), by a judge",
         direction="lower" if lower else "higher",
         reference=metric is not faithfulness,
@@ -129,17 +134,21 @@ def _scorer(
     )
 
 
-CLAIM_F1 = _scorer("claim-f1", f1, overall=True)
-CLAIM_PRECISION = _scorer("claim-precision", precision, overall=True)
-CLAIM_RECALL = _scorer("claim-recall", recall, overall=True)
-CONTEXT_RECALL = _scorer("context-recall", claim_recall)
-CONTEXT_PRECISION = _scorer("context-precision", context_precision)
-CONTEXT_UTILIZATION = _scorer("context-utilization", context_utilization)
-NOISE_RELEVANT = _scorer("noise-relevant", noise_sensitivity_in_relevant, lower=True)
-NOISE_IRRELEVANT = _scorer("noise-irrelevant", noise_sensitivity_in_irrelevant, lower=True)
-HALLUCINATED_CLAIMS = _scorer("hallucinated-claims", hallucination, lower=True)
-SELF_KNOWLEDGE = _scorer("self-knowledge", self_knowledge)
-FAITHFULNESS = _scorer("faithfulness", faithfulness)
+CLAIM_F1 = _scorer("claim-f1", f1, "F1 of the answer's claims and the reference's", overall=True)
+CLAIM_PRECISION = _scorer("claim-precision", precision, "claims of the answer that the reference entails", overall=True)
+CLAIM_RECALL = _scorer("claim-recall", recall, "claims of the reference that the answer entails", overall=True)
+CONTEXT_RECALL = _scorer("context-recall", claim_recall, "claims of the reference that a passage entails")
+CONTEXT_PRECISION = _scorer("context-precision", context_precision, "share of the passages that are relevant")
+CONTEXT_UTILIZATION = _scorer("context-utilization", context_utilization, "retrieved claims that the answer has, too")
+NOISE_RELEVANT = _scorer(
+    "noise-relevant", noise_sensitivity_in_relevant, "wrong claims that a relevant passage entails", lower=True
+)
+NOISE_IRRELEVANT = _scorer(
+    "noise-irrelevant", noise_sensitivity_in_irrelevant, "wrong claims that only other passages entail", lower=True
+)
+HALLUCINATED_CLAIMS = _scorer("hallucinated-claims", hallucination, "wrong claims that no passage entails", lower=True)
+SELF_KNOWLEDGE = _scorer("self-knowledge", self_knowledge, "right claims that no passage entails")
+FAITHFULNESS = _scorer("faithfulness", faithfulness, "claims of the answer that a passage entails")
 
 
 class ClaimMethod(VerifiedMethod, frozen=True, kw_only=True):

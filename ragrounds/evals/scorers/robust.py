@@ -243,7 +243,7 @@ def _alone(labels: tuple[str, ...]) -> re.Pattern[str]:
 ROBUST = ChoiceScorer(
     name="robust",
     accuracy=True,
-    summary="lenient letter extraction: sentences, JSON, option text",
+    summary="lenient letter extraction: prose, JSON, option text",
     method="a lenient reader of option letters and texts, which reads none where two fit",
     read=read_robustly,
     usual=True,

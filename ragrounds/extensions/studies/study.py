@@ -253,9 +253,11 @@ def shipped_text(name: str) -> str:
     """Return the text of a study that comes with the package.
 
     Raises:
-        UserError: an unknown name; the message has the nearest name.
+        UserError: an unknown name, or a file; the message has the nearest name.
     """
     if name not in shipped_studies():
+        if Path(name).is_file():
+            raise UserError(f"{name} is a file: change a copy of it, then: ragrounds study run COPY")
         raise unknown("study", name, shipped_studies(), "ragrounds study ls")
     return files(__package__).joinpath("shipped", f"{name}.toml").read_text(encoding="utf-8")
 

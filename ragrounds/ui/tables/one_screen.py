@@ -78,7 +78,7 @@ def print_one_screen(
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     summary, remarks = summary_table(comparison, tables, names), table_remarks(comparison, tables, names)
     print_table(summary, console)
-    if any("unknown" in row for row in summary.rows):
+    if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     for line in remarks:
         console.print(Text(wrapped(line, width), style="dim"))

@@ -192,7 +192,7 @@ def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
         ("tokens", usage),
         ("paid", f"{lower_bound if row.cost_paid is not None else ''}{dollars(row.cost_paid)}"),
         ("full price", f"{lower_bound if row.cost_uncached is not None else ''}{dollars(row.cost_uncached)}"),
-        *([("judging", f"{dollars(row.cost_judging)} paid, in no other line")] if row.judging_calls else []),
+        *([("judging", f"{dollars(row.cost_judging)} paid in addition")] if row.judging_calls else []),
         ("time a question", duration(row.seconds)),
     ]
 

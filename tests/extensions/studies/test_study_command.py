@@ -67,6 +67,7 @@ def test_what_is_refused(asked, tmp_path) -> None:
     for words, said in (
         (["show", file, "--json", "--csv"], "choose one format"),
         (["run", "mirage-tabel6"], "Did you mean 'mirage-table6'"),
+        (["copy", file], "change a copy of it, then: ragrounds study run COPY"),
         (["run", file, "--row", "tow"], "has no row 'tow'. Did you mean 'two'"),
     ):
         done = asked(*words)
