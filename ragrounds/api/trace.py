@@ -119,7 +119,8 @@ def unknown_attempts(
     """Count the attempts for which a query's conditions are not known: gold documents or facts are missing.
 
     Raises:
-        UserError: as :func:`list_attempts`.
+        UserError: as :func:`list_attempts`, if a condition is about golds or facts.
+        FilterError: the filter cannot be read.
     """
     if not asks_facts(query.where):
         return UnknownFacts()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -200,7 +201,7 @@ def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
         except json.JSONDecodeError as error:
             broken.update(_unclosed(text, begin, error.pos))
         except (ValueError, RecursionError):  # a number of thousands of digits; too many levels
-            broken.update(_unclosed(text, begin, len(text)))
+            broken.update(_unclosed(text, begin, len(text), _DEEPEST))
         else:
             yield parsed, begin, end
 
@@ -215,14 +216,14 @@ class _UncountedText(str):
         return 0
 
 
-def _unclosed(text: str, begin: int, end: int) -> list[int]:
-    """Return the starts of the objects and lists that are open at `end`, or at the first :data:`_DEEPEST` levels."""
+def _unclosed(text: str, begin: int, end: int, deepest: int = sys.maxsize) -> list[int]:
+    """Return the starts of the objects and lists that are open at `end`, or where `deepest` of them are."""
     starts = list[int]()
     for token in _BRACKET_OR_STRING.finditer(text, begin, end):
         if token[0] in "{[":
             starts.append(token.start())
         elif token[0] in "}]":
             starts.pop()
-        if not starts or len(starts) == _DEEPEST:
+        if not starts or len(starts) == deepest:
             break
     return starts

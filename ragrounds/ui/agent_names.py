@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 
@@ -83,14 +83,9 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
     roles = dict.fromkeys(role for row in rows for role in row.models)
     labels = list[list[str]]()
     for shorten in (lambda spec: spec.partition("[")[0], str):
-        facts = [
-            [f"{role}: " * (role != "model") + shorten(row.models.get(role, "-")) for row in rows] for role in roles
-        ]
-        facts += [
-            searched,
-            [shorten(row.retriever) for row in rows],
-            [_interpreter(row.agent, whole=shorten is str) for row in rows],
-        ]
+        facts = [[_model_text(row, role, shorten) for row in rows] for role in roles]
+        facts += [searched, [shorten(row.retriever) for row in rows]]
+        facts += [[_interpreter(row.agent, whole=shorten is str) for row in rows]]
         differing = [values for values in facts if len(set(values)) > 1]
         labels.append([", ".join(values[index] for values in differing if values[index]) for index in range(len(rows))])
         if len(set(labels[-1])) == len(rows):
@@ -99,9 +94,15 @@ def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
 
 
 def _interpreter(agent: str, *, whole: bool) -> str:
-    """Return the interpreter in an agent's text: the folder of its environment, or its `whole` path; empty if none."""
+    """Return the interpreter in an agent's text: the folder of its environment, or its `whole` path."""
     path = _PYTHON.search(agent)
-    return f"python {path[1] if whole else PurePath(path[1]).parent.parent.name or path[1]}" if path else ""
+    if path is None:
+        return ""
+    return f"python {path[1] if whole else PurePath(path[1]).parent.parent.name or path[1]}"
+
+
+def _model_text(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
+    return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 
 def corpora_apart(searched: Sequence[str]) -> list[str]:

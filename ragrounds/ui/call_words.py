@@ -23,6 +23,7 @@ _FAULTS = {
     "malformed": "a reply that cannot be read",
     "context_too_long": "prompt too long",
     "blocked": "refused by the content filter",
+    "OpenAIError": "an error of the OpenAI client",
 }
 _MESSAGE = re.compile(r"""['"]message['"]: *(['"])(.+?)(?<!\\)\1""")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

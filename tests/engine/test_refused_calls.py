@@ -10,15 +10,19 @@ import pytest
 import ragrounds as rr
 from tests.servers.any_form import AnyForm
 
-# It raises an error of its own, as clients do; or it goes on, and has no text or another one.
+# It raises an error of its own, as clients do; or it goes on, and has no text or another one; or its process ends.
 AGENT = """
+import os
+
 import urllib3
 
 def ask(question: str):
     body = {{"model": "m", "messages": [{{"role": "user", "content": question}}]}}
     answer = urllib3.request("POST", {url!r} + "/chat/completions", json=body, retries=False)
     if answer.status != 200 and {fallback!r} is None:
-        raise RuntimeError("no answer")
+        raise RuntimeError("no answer in 5 s")
+    if {fallback!r} == "exit":
+        os._exit(1)
     return {fallback!r} or ""
 """
 FILTER = {"code": "content_filter", "message": "the prompt was filtered"}
@@ -30,7 +34,8 @@ FILTER = {"code": "content_filter", "message": "the prompt was filtered"}
         (FILTER, None, {"blocked": 1}),
         pytest.param(FILTER, "", {"blocked": 1}, marks=pytest.mark.slow),
         pytest.param(FILTER, "The answer is B.", {"completed": 1}, marks=pytest.mark.slow),
-        pytest.param({"code": "bad", "message": "no such field"}, None, {"failed": 1}, marks=pytest.mark.slow),
+        pytest.param(FILTER, "exit", {"failed": 1}, marks=pytest.mark.slow),
+        pytest.param({"code": "bad", "message": "no such field: 5"}, None, {"failed": 1}, marks=pytest.mark.slow),
     ],
 )
 def test_a_refused_call_blocks_an_attempt_without_an_answer(
@@ -50,4 +55,5 @@ def test_a_refused_call_blocks_an_attempt_without_an_answer(
     assert {status: count for status, count in row.statuses.items() if count} == outcome
     assert (result.failures == ()) == ("failed" not in outcome)
     for reason, _ in result.failures:
-        assert reason == "RuntimeError: no answer (a call had failed: 400: no such field)"
+        own = "HostEnded: " if fallback else "RuntimeError: no answer in 5 s (a call had failed: 400: no such field: 5)"
+        assert reason.startswith(own)

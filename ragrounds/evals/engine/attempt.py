@@ -21,7 +21,14 @@ from ragrounds.base.contracts import Closing, FinishedAttempt, System
 from ragrounds.base.errors import HostEnded, NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.base.spent import total_spent
-from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, REFUSED, AttemptEnded
+from ragrounds.evals.engine.attempt_log import (
+    CALL_HAD_FAILED,
+    LONGEST_REASON,
+    MAX_STEPS,
+    REFUSED,
+    AttemptEnded,
+    repeats,
+)
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, guard_of
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
@@ -320,6 +327,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
     reason = ""
     answer: object = None
     choice = ""
+    may_be_refused = True
     try:
         # In real time, so that a call that hangs ends. Between calls the context checks the time of the recording.
         async with asyncio.timeout(context.limits.seconds) as cap:
@@ -340,20 +348,21 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
     except NotReplayed as missed:
         if not should_continue():
             raise
-        status, reason = "failed", str(missed)
+        status, reason, may_be_refused = "failed", str(missed), False
     except (UserError, StopRun, SharedHostEnded):
         raise
     except Exception as error:
         # A graph with a defect must not end the run; the trace shows the defect.
         status, reason = "failed", f"{type(error).__name__}: {error}"
-        if context.last_failure and context.last_failure.rpartition(": ")[2] not in reason:
-            reason += f" (a call had failed: {context.last_failure})"
+        may_be_refused = not isinstance(error, HostEnded)
+        if context.last_failure and not repeats(reason, context.last_failure):
+            reason += f"{CALL_HAD_FAILED}{context.last_failure})"
         own_trace = error.trace if isinstance(error, SystemFailed | HostEnded) else ""
         context.note("traceback", own_trace or "".join(traceback.format_exception(error)))
     finally:
         context.close()
     text = context.redacted(answer) if isinstance(answer, str) else ""
-    if context.is_refused and not text and status in ("completed", "failed"):
+    if context.is_refused and may_be_refused and not text and status in ("completed", "failed"):
         status, reason = "blocked", REFUSED
     choice, reason = context.redacted(choice), context.redacted(reason)
     if status == "capped" and not text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import re
 import threading
 import time
 from collections import Counter
@@ -44,6 +45,8 @@ LONGEST_REASON = 10_000
 """Largest number of characters of a failure reason: an error's message may be anything."""
 REFUSED = "the provider's content filter refused the request"
 """Reason of a blocked attempt."""
+CALL_HAD_FAILED = " (a call had failed: "
+"""Begins what the reason of a failure adds from an earlier call."""
 _NOTE = 50_000
 """Largest number of characters of a note, such as a traceback, whose message may be anything."""
 _LOOK = 0.01
@@ -52,6 +55,11 @@ _VALUE = 16
 """Number of characters that a value counts in addition to its text."""
 _NAME = 200
 """Largest number of characters of a model's name in a reply: a server may write anything there."""
+
+
+def repeats(reason: str, message: str) -> bool:
+    """Return True if the reason of a failure has the message of a call, with or without its HTTP status."""
+    return re.sub(r"^\d{3}: ", "", message) in reason
 
 
 class AttemptEnded(Exception):

@@ -20,6 +20,7 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.attempt_log import CALL_HAD_FAILED, repeats
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
@@ -145,9 +146,12 @@ class ReplayProgress:
         if finished.attempt.status == "failed":
             # The fault of a call that failed (`rate_limit`): a user's system raises its client's error, whose name says
             # less. Otherwise the name of an error of its graph (`ValueError`).
-            call_faults = [call.faults[-1].kind for call in made_calls if call.error and call.faults]
-            kind = (call_faults or [finished.attempt.reason.partition(":")[0]])[-1]
-            self.failed.add(kind if kind.isidentifier() else "other", finished.attempt.reason)
+            reason = finished.attempt.reason
+            own_reason = reason.partition(CALL_HAD_FAILED)[0]
+            failed_calls = [call for call in made_calls if call.faults and call.error]
+            call_faults = [call.faults[-1].kind for call in failed_calls if repeats(own_reason, call.error)]
+            kind = (call_faults or [reason.partition(":")[0]])[-1]
+            self.failed.add(kind if kind.isidentifier() else "other", reason)
         for call in made_calls:
             for fault in retried_faults(call):
                 self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")

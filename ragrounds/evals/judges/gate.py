@@ -56,12 +56,16 @@ def gated(scores: Sequence[Score], gates: Sequence[JudgeGate]) -> tuple[Score, .
 
 def is_withheld(scores: Sequence[Score]) -> bool:
     """Return True if the judge of these scores failed its probes."""
-    return any(score.reason.startswith(WITHHELD) for score in scores)
+    return bool(_withheld_reason(scores))
+
+
+def _withheld_reason(scores: Sequence[Score]) -> str:
+    return next((score.reason for score in scores if score.reason.startswith(WITHHELD)), "")
 
 
 def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequence[Score]]]) -> Iterator[str]:
     """Yield the reasons why scores of runs are withheld; `scores` are by run and scorer."""
     for run in runs:
         for name, run_scores in scores[run.id].items():
-            if reason := next((score.reason for score in run_scores if score.reason.startswith(WITHHELD)), ""):
+            if reason := _withheld_reason(run_scores):
                 yield f"{run.id}: the scores under {name} are {reason}."

@@ -226,7 +226,7 @@ def _scorer(
         name=name,
         judging=kind,
         summary=description,
-        method=f"{description}, by a judge, after ALCE",
+        method=f"{description}{', by a judge' if unit == 'percent' else ''}, after ALCE",
         unit=unit,
         direction="lower" if lower else "higher",
     )

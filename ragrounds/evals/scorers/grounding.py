@@ -90,7 +90,7 @@ CONTEXT_RECALL = GroundingScorer(
 ANSWER_RELEVANCY = GroundingScorer(
     name="answer-relevancy",
     judging="answer-relevancy",
-    summary="cosine with questions made from the answer",
+    summary="cosine of question and questions from the answer",
     method="answer relevancy as ragas defines it (cosine of the question with questions made from the answer), "
     "by a judge",
     takes=("user_input", "response"),

@@ -19,7 +19,7 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
     """Scorer of a long answer by its overlap with the reference; it gives no value without a reference."""
 
     name: str = "rouge-l"
-    summary: str = "secondary: longest common subsequence; wording, not truth"
+    summary: str = "secondary: longest common subsequence, F1; not truth"
     method: str = "ROUGE-L against the reference answer, a secondary figure"
     kinds: tuple[Kind, ...] = ("long",)
     beside: bool = False

@@ -85,7 +85,7 @@ def word_f1(answer: str, reference: str) -> float:
 EXACT_MATCH = ShortAnswer(
     name="exact-match",
     accuracy=True,
-    summary="short answers: the reference's words, but for case and articles",
+    summary="short answers: equal but for case, articles, punctuation",
     method="exact match of the raw reply with the reference answer, normalised as Search-R1 and Search-o1 do",
     measure=exact,
 )

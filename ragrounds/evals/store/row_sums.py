@@ -44,7 +44,7 @@ def _plan(table: sa.Table) -> _Plan:
     summed = [column for column in table.c if not column.foreign_keys and column.name != CHECKSUM]
     short = tuple(column.name for column in summed if column.name not in _LONG)
     long = tuple(column.name for column in summed if column.name in _LONG)
-    # A row's values are read by position: by name each costs a hundred times more.
+    # A row's values are read by position: by name each costs many times more.
     position_of = table.c.keys().index
     return _Plan(
         short=short,

@@ -130,7 +130,7 @@ def find_runs(
         if not fitting:
             near = nearest(reference, [name for run in runs for name in (run.id, run.agent)])
             if not near and reference.endswith((".csv", ".json", ".md", ".tex")):
-                near = f" To write a table to that file: > {reference}."
+                near = f" To write a table to a file, redirect what is printed: `> {quote(reference)}`."
             raise UserError(f"There is no run {reference!r} in {location}.{near} See `ragrounds runs ls`.")
         agents = list(dict.fromkeys(quote(run.agent) for run in reversed(fitting)))
         if len(agents) > 1 and all(run.id.startswith(reference) for run in fitting):

@@ -106,11 +106,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     unknown: PairedFigure | None = None
     """`difference` on the questions that the agent without search answers wrongly."""
     bought: int
-    """Number of model calls that were sent to a model."""
+    """Number of model calls, of all attempts and of their judges, that were sent to a model."""
     reused: int
-    """Number of model calls that were answered from the journal."""
+    """Number of these calls that were answered from the journal."""
     paid: float | None
-    """Dollars really paid; ``None``: unknown."""
+    """Dollars really paid for them; ``None``: unknown."""
 
     @property
     def is_identity(self) -> bool:

@@ -1,3 +1,3 @@
 """Training of retrievers."""
 
-BASES = ("construction",)  # mined passages are labelled by its prompt
+BASES = ("construction", "retrieval")  # mined passages are labelled by its prompt

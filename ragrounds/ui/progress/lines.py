@@ -64,9 +64,11 @@ def flying_words(facts: ProgressFacts) -> str:
     """Count the attempts in flight, and those at a node by node; empty if there are none."""
     if not facts.flying:
         return ""
-    nodes = ", ".join(f"{one_line(node, 24)} {count:,}" for node, count in list(facts.nodes.items())[:_NODES])
+    nodes, rest = list(facts.nodes.items())[:_NODES], sum(list(facts.nodes.values())[_NODES:])
+    places = [f"{one_line(node, 24)} {count:,}" for node, count in nodes] + [f"elsewhere {rest:,}"] * bool(rest)
     longest = duration(time.time() - min(attempt.started_at for attempt in facts.flying))
-    return f"{len(facts.flying):,}{f' ({nodes})' if nodes else ''}, longest {longest}"
+    where = f" ({', '.join(places)})" if places else ""
+    return f"{len(facts.flying):,}{where}, longest {longest}"
 
 
 def fault_words(seen: SeenFaults) -> str:

@@ -94,7 +94,7 @@ def _ratings_by_axis(report: ArenaReport) -> TextTable:
 def _doubt_lines(report: ArenaReport) -> Iterator[str]:
     """Yield a remark for each missing verdict and for each decision, omission or cut made without a judge."""
     for failure in report.failures:
-        yield f"{failure.judge}: {number_of(failure.count, 'match')} without a verdict: {failure.reason}"
+        yield f"{failure.judge}: {number_of(failure.count, 'match')} with a missing verdict: {failure.reason}"
     for system, count in report.empty:
         if count:
             yield f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other."

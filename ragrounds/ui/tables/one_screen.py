@@ -354,7 +354,7 @@ def price_columns(cost: Callable[[Any], QuestionCost], name: str = "") -> tuple[
 
 
 _PRICE_BOUNDS = {(False, False): "", (False, True): "at least ", (True, False): "at most ", (True, True): "about "}
-"""Whether the costs of the cheaper and of the dearer run are lower bounds → what their difference is."""
+"""Words for the difference or share of two costs, by whether each of the two is a lower bound."""
 
 
 def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
@@ -366,8 +366,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
         frontier, scorer_finding = table.frontier, finding(table)
         if frontier is None or scorer_finding is None or scorer_finding.kind == "untested" or scorer_finding.equal:
             continue
-        costs = {point.run: point.cost.value or 0.0 for point in frontier.points}
-        lower_bounds = {point.run for point in frontier.points if point.is_lower_bound}
+        costs, least = {point.run: point.cost.value or 0.0 for point in frontier.points}, frontier.lower_bounds
         scores = {line.run: line.overall.value or 0.0 for line in table.lines}
         best = costs.get(scorer_finding.best.run, 0.0)
         reversible = scorer_finding.reversible  # their differences have a ▲ or ▼ in the table
@@ -381,7 +380,8 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
             score = in_scale(scores[run], scorer_finding.unit)
             is_named = scorer_finding.kind == "ahead of some" and len(scorer_finding.not_separated) <= MAX_NOT_SEPARATED
             verdict = "needs" if is_named or scorer_finding.kind == "none" else "is not significantly different, for"
-            yield f"{names[run]} ({score}) {verdict} {share}."
+            bound = _PRICE_BOUNDS[scorer_finding.best.run in least, run in least]
+            yield f"{names[run]} ({score}) {verdict} {bound}{share}."
             return
         for tradeoff in frontier.tradeoffs if described(table.scorer).accuracy else ():
             if (
@@ -394,7 +394,7 @@ def _trade_off_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]
                     if frontier.measure == "tokens"
                     else amount(tradeoff.price.value, frontier.measure)
                 )
-                bound = _PRICE_BOUNDS[tradeoff.cheaper in lower_bounds, tradeoff.dearer in lower_bounds]
+                bound = _PRICE_BOUNDS[tradeoff.cheaper in least, tradeoff.dearer in least]
                 yield f"Compared with {names[tradeoff.cheaper]}, each additional right answer costs {bound}{price}."
 
 
@@ -458,7 +458,7 @@ def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names
         if (line := lines.get(row.run)) and parts and line.overall.is_open:
             parts.append(f"at best {in_scale(line.overall.best, tables[0].unit)}")
         if line and line.overall.missing:
-            parts.append(f"{line.overall.missing:,} {'with a withheld' if line.withheld else 'without a'} score")
+            parts.append(f"{line.overall.missing:,} without a score{' (withheld)' if line.withheld else ''}")
         if row.unrecorded:
             parts.append(f"{number_of(row.unrecorded, 'call')} not recorded")
         if parts:

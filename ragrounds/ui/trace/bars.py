@@ -38,8 +38,10 @@ class TopLine(Widget, can_focus=False):
         self.refresh()
 
     def render(self) -> Text:
-        """Render the views and as much of the text as fits. On a narrow line other views have only their number, unless
-        all fits."""
+        """Render the views and as much of the text as fits.
+
+        On a narrow line the other views have only their number, unless all names fit.
+        """
         line = Text(no_wrap=True, overflow="crop")
         views = [
             (binding.key, name)

@@ -147,7 +147,7 @@ def _note(evidence: Evidence) -> str:
     ]
     if failed := sum(effect.failed for effect in evidence.effects):
         parts.append(
-            f"{number_of(failed, 'attempt')} failed, counted as not correct; an effect that depends on this is open. "
+            f"{number_of(failed, 'attempt')} failed, counted as not correct; an effect that depends on them is open. "
             f"{_AGAIN}"
         )
     if evidence.unanswered:
