@@ -30,8 +30,8 @@ from perf.engine_peers import server  # noqa: E402
 
 COMPONENTS = (
     ("search", ("/ragrounds/tools/",)),
-    ("HTTP", ("/ragrounds/models/transport.py", "/ragrounds/http.py", "/aiohttp/", "/yarl/", "/multidict/")),
-    ("wire, retries, prices", ("/ragrounds/models/", "/ragrounds/redaction.py")),
+    ("HTTP", ("/ragrounds/models/transport.py", "/ragrounds/base/http.py", "/aiohttp/", "/yarl/", "/multidict/")),
+    ("wire, retries, prices", ("/ragrounds/models/", "/ragrounds/recorder/redaction.py")),
     ("prompts", ("/ragrounds/prompts/", "/ragrounds/graphs/", "/perf/engine/", "/string.py")),
     ("packing and compressing", ("/ragrounds/evals/store/codec.py",)),
     ("journal look-up", ("/ragrounds/evals/store/journal.py",)),

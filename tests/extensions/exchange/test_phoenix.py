@@ -3,7 +3,7 @@
 It has many packages and pins of its own, so it runs in an environment of its own:
 
     python3 -m venv .venv-phoenix && .venv-phoenix/bin/pip install arize-phoenix
-    RAGROUNDS_PHOENIX=.venv-phoenix/bin/phoenix python -m pytest -m slow tests/extensions/exchange/test_phoenix.py
+    RAGROUNDS_PHOENIX=.venv-phoenix/bin/phoenix python -m pytest -m weekly tests/extensions/exchange/test_phoenix.py
 """
 
 import json
