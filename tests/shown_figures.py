@@ -306,7 +306,7 @@ def arena_screen(text: str) -> Iterator[Shown]:
     for what, pattern in (
         ("matches without a verdict", r"No ranking: (\d+) match(?:es)? ha(?:s|ve) no verdict"),
         ("matches without a verdict", r"usefulness: \d+ matches, (\d+) without a verdict"),
-        ("matches without a verdict", r"openai:judge\S*: (\d+) matches without a verdict:"),
+        ("matches without a verdict", r"openai:judge\S*: (\d+) matches with a missing verdict:"),
         ("matches", r"usefulness: (\d+) matches,"),
     ):
         yield from ((what, "arena", count) for count in re.findall(pattern, text)[:1])

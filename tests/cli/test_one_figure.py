@@ -306,6 +306,8 @@ def test_every_screen_shows_the_same_figures(hospital: Hospital, command: Cli, m
     monkeypatch.setenv("RAGROUNDS_HOME", str(hospital.home))
     shown: defaultdict[tuple[str, str], dict[str, float | str]] = defaultdict(dict)
     for name, figures in screens(hospital, command):
+        figures = list(figures)
+        assert figures, name
         for what, whom, value in figures:
             values = shown[what, whom]
             values[name + "'" * sum(key.rstrip("'") == name for key in values)] = value

@@ -127,7 +127,7 @@ REPLIES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.weekly), True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.weekly)], ids=["plain", "streamed"])
 def test_a_key_is_in_no_file_and_no_export(
     command: Cli, home: Path, tmp_path: Path, raw: RawServer, stream: bool
 ) -> None:

@@ -25,12 +25,18 @@ def parts() -> Any:
 
 def test_a_failed_installation_of_uv_is_named(parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setenv("WEEKLY", "true")
     run = parts.Runner(tmp_path)
     run.clone.mkdir()
     parts.prepare(run)
     assert run.outcome.failed == ["installation of uv: failed with exit code 1"]
+    assert parts.weekly_lanes(run) == []
+    parts.check_skipped(run.outcome, [("no browser", parts.MOST_SKIPPED + 1)])
     assert parts._conclude(run.outcome, 0, (), 0) == 1
-    assert "| installation of uv | failed with exit code 1 | 0 |" in parts.weekly_page(run.outcome, 0, 0)
+    page = parts.weekly_page(run.outcome, 0, 0)
+    assert "| installation of uv | failed with exit code 1 |" in page
+    assert "- weekly lanes: no environment for them could be installed\n" in page
+    assert f"- {parts.MOST_SKIPPED + 1} skipped tests, more than {parts.MOST_SKIPPED}\n" in page
 
 
 @pytest.mark.parametrize("name", ["WHEEL_TESTS", "LOWEST_TESTS", "WEEKLY_TESTS"])

@@ -16,6 +16,7 @@ needs_torch()
 
 from ragrounds.extensions.training.pipeline import TrainingListeners  # noqa: E402
 
+LORA = {"lora": "lora = {rank = 2, dropout = 0.1}"}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -55,7 +56,7 @@ def stop_at(stage, step):
 
 @pytest.mark.weekly
 def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
-    file = write_file(tmp_path, world, teacher, lora="lora = {rank = 2, dropout = 0.1}")
+    file = write_file(tmp_path, world, teacher, **LORA)
     out = tmp_path / "killed"
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(file), str(out), str(tmp_path / "home")],
@@ -70,13 +71,12 @@ def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
     assert [path.name for path in stage.iterdir()] == ["checkpoint.pt"]  # of step 4; steps 5 and 6 are lost
 
     steps = []
-    lora = {"lora": "lora = {rank = 2, dropout = 0.1}"}
-    resumed = opened(out="killed", told=TrainingListeners(step=steps.append), **lora)
+    resumed = opened(out="killed", told=TrainingListeners(step=steps.append), **LORA)
     resumed.recipe("both")
     assert [(told.stage, told.step) for told in steps[:2]] == [("joint", 4), ("joint", 5)]
     assert not (stage / "checkpoint.pt").exists()
 
-    opened(out="undisturbed", **lora).recipe("both")
+    opened(out="undisturbed", **LORA).recipe("both")
     assert digests(out / "stages") == digests(tmp_path / "undisturbed" / "stages")
 
 
@@ -86,12 +86,13 @@ def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
 )
 def test_interrupted_it_ends_with_the_same_weights(opened, tmp_path, recipe, stage, step):
     """Dropout is on: its draws go on where they stopped."""
+    lora = LORA if recipe == "both" else {}
     with pytest.raises(Stopped):
-        opened(out="stopped", told=stop_at(stage, step)).recipe(recipe)
-    resumed = opened(out="stopped")
+        opened(out="stopped", told=stop_at(stage, step), **lora).recipe(recipe)
+    resumed = opened(out="stopped", **lora)
     state = resumed.recipe(recipe)
     assert sum(spent.seconds for spent in resumed.spent(state).values()) > 0
-    undisturbed = opened(out="undisturbed")
+    undisturbed = opened(out="undisturbed", **lora)
     whole = undisturbed.spent(undisturbed.recipe(recipe))
     assert digests(tmp_path / "stopped" / "stages") == digests(tmp_path / "undisturbed" / "stages")
     # The tokens of steps that were lost and made again count once.
