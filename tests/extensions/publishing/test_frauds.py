@@ -260,10 +260,18 @@ def verdict(found: VerifiedBundle, pattern: str) -> str:
     """What `verify` does about a fraud: it fails; it says what is not derived; it names what the bundle cannot show."""
     if found.ended == "fails":
         return "yes"
-    if any(re.search(pattern, text) for text in found.underived):
-        return "not derived"
-    texts = (*found.unshown, *found.notes, *found.comparison.notes)
-    return "named" if any(re.search(pattern, text) for text in texts) else "no"
+    verdicts = verdicts_with(found, pattern)
+    return verdicts[0] if verdicts else "no"
+
+
+def verdicts_with(found: VerifiedBundle, pattern: str) -> list[str]:
+    """Return the verdicts whose list has a text with this pattern."""
+    lists = {
+        "yes": found.differing,
+        "not derived": found.underived,
+        "named": (*found.unshown, *found.notes, *found.comparison.notes),
+    }
+    return [name for name, texts in lists.items() if any(re.search(pattern, text) for text in texts)]
 
 
 def planted_in(whole: Path, change: Callable | tuple[Callable, Callable], *, figures: bool) -> Path:
@@ -317,32 +325,48 @@ def bundles(sites: Path, uneven: Uneven, tmp_path_factory: pytest.TempPathFactor
     return bundles_in(tmp_path_factory.mktemp("frauds"), sites, uneven)
 
 
+def page_rows() -> dict[str, list[str]]:
+    """Return the page's other columns by fraud."""
+    (table,) = TABLE.findall(PAGE.read_text(encoding="utf-8"))
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    return {name: columns for name, *columns in rows}
+
+
+DAILY = (
+    "the best of three runs, or of three epochs, is published",
+    "another judge is named; its replies are edited",
+    "a question is rephrased",
+    "another version is claimed, and the conclusion negated",
+)
+"""Frauds whose rows have what no test of their words has: no trace, a judge, the benchmark, a page and its bundle."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fraud",
-    [
-        pytest.param(fraud, id=fraud[0], marks=pytest.mark.weekly if place % 5 else ())
-        for place, fraud in enumerate(FRAUDS)
-    ],
+    [pytest.param(fraud, id=fraud[0], marks=() if fraud[0] in DAILY else pytest.mark.weekly) for fraud in FRAUDS],
 )
 def test_the_table_of_frauds_is_what_is_found(bundles: dict[str, Path], uneven: Uneven, fraud) -> None:
     assert row_of(fraud, bundles, uneven.benchmark) in PAGE.read_text(encoding="utf-8").splitlines()
 
 
 def test_the_page_has_every_fraud() -> None:
-    (table,) = TABLE.findall(PAGE.read_text(encoding="utf-8"))
-    assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| {fraud[0]}" for fraud in FRAUDS]
+    assert list(page_rows()) == [fraud[0] for fraud in FRAUDS]
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "pattern"),
-    [(kind, change, pattern) for _, kind, changes, pattern in FRAUDS for change in changes if change is not unchanged],
+    ("name", "kind", "change", "pattern"),
+    [
+        (name, kind, change, pattern)
+        for name, kind, changes, pattern in FRAUDS
+        for change in changes
+        if change is not unchanged
+    ],
 )
-def test_a_fraud_is_named(bundles: dict[str, Path], kind: str, change: Callable, pattern: str) -> None:
-    """The figures are those of before: what a fraud changes besides them is said."""
+def test_a_fraud_is_named(bundles: dict[str, Path], name: str, kind: str, change: Callable, pattern: str) -> None:
+    """The figures are those of before: what a fraud changes besides them is said, where the page has it."""
     found = check(planted_in(bundles[kind], change, figures=False))
-    assert re.search(pattern, "\n".join((*found.differing, *found.underived, *found.unshown, *found.notes,
-                                         *found.comparison.notes)))  # fmt: skip
+    assert page_rows()[name][3] in verdicts_with(found, pattern)
 
 
 def test_pages_that_are_not_of_the_bundle(bundles: dict[str, Path]) -> None:
