@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,13 @@ def _help_examples(command: Any) -> Iterator[str]:
 
 
 def docstring_pages(root: Path, rules: Rules) -> Iterator[Page]:
-    """The examples of public functions and of the package, a page a file."""
-    for path in [root / "ragrounds" / "__init__.py", *sorted((root / "ragrounds" / "api").glob("*.py"))]:
+    """The examples of public functions, extensions' too, and of the package, a page a file."""
+    package = root / "ragrounds"
+    for path in [
+        package / "__init__.py",
+        *sorted(package.glob("api/*.py")),
+        *sorted(package.glob("extensions/*/*.py")),
+    ]:
         page = path.relative_to(root).as_posix()
         blocks = []
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -56,7 +62,7 @@ def _indented(docstring: str) -> Iterator[str]:
     """The indented paragraphs of a docstring that are code; those that follow each other are one example."""
     before = _SECTION.split(docstring)[0]
     for found in re.finditer(r"(?:^    .*\n?(?:\n(?=    ))*)+", before, re.MULTILINE):
-        code = inspect.cleandoc(found[0])
+        code = textwrap.dedent(found[0]).strip()
         if "rr." in code or code.startswith("from ragrounds"):
             yield code
 
