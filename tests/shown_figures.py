@@ -300,16 +300,19 @@ def of_model(hospital: Hospital, key: str, model: str) -> Iterator[Shown]:
     yield "without a score", model + " (table)", sum(map(int, below))
 
 
-def arena_screen(text: str) -> Iterator[Shown]:
-    """The first axis of an arena, in `arena show`, with --full, and in a report."""
+def arena_screen(text: str, *, full: bool = True) -> Iterator[Shown]:
+    """The first axis of an arena, in `arena show`, with --full, and in a report. Each wording must be there."""
     text = " ".join(text.split())
-    for what, pattern in (
+    patterns = [
         ("matches without a verdict", r"No ranking: (\d+) match(?:es)? ha(?:s|ve) no verdict"),
-        ("matches without a verdict", r"usefulness: \d+ matches, (\d+) without a verdict"),
         ("matches without a verdict", r"openai:judge\S*: (\d+) matches with a missing verdict:"),
-        ("matches", r"usefulness: (\d+) matches,"),
-    ):
-        yield from ((what, "arena", count) for count in re.findall(pattern, text)[:1])
+    ]
+    if full:
+        patterns += [
+            ("matches without a verdict", r"usefulness: \d+ matches, (\d+) without a verdict"),
+            ("matches", r"usefulness: (\d+) matches,"),
+        ]
+    yield from ((what, "arena", re.search(pattern, text)[1]) for what, pattern in patterns)
 
 
 def judging(
@@ -355,7 +358,7 @@ def judging(
     wins = rows_of(shown, "#", "usefulness: won-tied-lost")
     first_wins = [cells for number, cells in wins.items() if number.isdecimal()]
     outcomes = [int(count) for cells in first_wins for count in re.findall(r"\d+", " ".join(list(cells.values())[2:]))]
-    yield "arena show", [*arena_screen(shown), ("matches", "arena", sum(outcomes) / 2)]
+    yield "arena show", [*arena_screen(shown, full=False), ("matches", "arena", sum(outcomes) / 2)]
     took = next(iter(rows_of(full, "judge", "what judging took").values()))
     decided = next(iter(rows_of(full, "judge", "usefulness: judges").values()))
     yield (
