@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from ragrounds.base import replies
 from ragrounds.base.replies import Omission, json_objects, plain_text, read_reply
 
 THOUGHT = "So it may be A."
@@ -160,6 +161,19 @@ def test_json_is_looked_for_in_linear_time(part, monkeypatch):
             characters += end - begin
             return parsed, end
 
+    class CountingPattern:
+        """Pattern of brackets and strings that counts the characters it goes through."""
+
+        def finditer(self, text, begin, end):
+            nonlocal characters
+            for token in pattern.finditer(text, begin, end):
+                characters += token.end() - begin
+                begin = token.end()
+                yield token
+            characters += end - begin
+
+    pattern = replies._BRACKET_OR_STRING
+    monkeypatch.setattr(replies, "_BRACKET_OR_STRING", CountingPattern())
     monkeypatch.setattr(json, "JSONDecoder", Counting)
     text = "\n" + part * (10_000 // len(part)) + '"]}\n{\n "a": {}} {} {"b'
     assert [text[start:end] for _, start, end in json_objects(text)][-2:] == ['{\n "a": {}}', "{}"]

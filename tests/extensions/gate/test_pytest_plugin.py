@@ -356,23 +356,27 @@ def test_an_async_test_and_no_asyncio_plugin(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
-def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize(
+    "steps", [[(RECORD,)], pytest.param([(RECORD,), ()], marks=pytest.mark.weekly)], ids=["record", "replay"]
+)
+def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester, steps: list[tuple[str, ...]]) -> None:
     pytester.makepyfile(
         test_shared=SHARED,
         test_marked=MARKED.format(claims=HOLDS, more="")
         + MARKED.format(claims=HOLDS, more=", seed=1").replace("helps", "too"),
     )
     workers = ("-p", "no:langsmith_plugin", "-p", "no:asyncio", *PLUGIN, "-n", "2")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *workers, RECORD],
-        cwd=pytester.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" hold; ") == 5, done.stdout
+    for options in steps:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *workers, *options],
+            cwd=pytester.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count(" hold; ") == 5, done.stdout
     run(pytester).assert_outcomes(passed=5)  # one process reads what several have written
     assert [Path(name).name for name in journals(pytester)] == [
         "all_of_them.jsonl", "test_search_helps.jsonl", "test_search_too.jsonl"
