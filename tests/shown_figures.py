@@ -296,7 +296,7 @@ def of_model(hospital: Hospital, key: str, model: str) -> Iterator[Shown]:
     )
     yield from zip(("without a score", "calls", "paid", "full price"), (model,) * 4, bill.groups(), strict=True)
     yield "without a score, below the table", model, bill[1]
-    below = re.findall(r"([\d,]+) (?:without a|with a withheld) score", printed)
+    below = re.findall(r"([\d,]+) without a score", printed)
     yield "without a score", model + " (table)", sum(map(int, below))
 
 
@@ -337,7 +337,7 @@ def judging(
     missing = sum(line["overall"]["missing"] for line in compared["tables"][0]["lines"])
     withheld = " ".join(command("compare", third, "--scorer", "equivalent").stdout.split())
     hidden = re.findall(
-        r"withheld, as the judge fails its probes; (\d+) questions|(\d+) with a withheld score", withheld
+        r"withheld, as the judge fails its probes; (\d+) questions|(\d+) without a score \(withheld\)", withheld
     )
     command("report", third, "--scorer", "equivalent", "--out", "withheld.html")
     (in_report,) = re.findall(

@@ -48,7 +48,7 @@ class TopLine(Widget, can_focus=False):
             for binding in self.app.BINDINGS
             if isinstance(binding, Binding) and (name := (binding.id or "").removeprefix("view.")) != binding.id
         ]
-        needed = sum(len(f" {key} {name}") for key, name in views) + 4 + cell_len(self.text)
+        needed = sum(len(f" {key} {name}") for key, name in views) + 5 + cell_len(self.text)
         is_named = self.size.width >= min(_NAMED, needed)
         for key, name in views:
             look = self.get_component_rich_style("top--here", partial=True) if name == self.view else ""
