@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import time
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,10 @@ def test_interrupted_twice_a_cell_stops_at_once_and_the_kernel_lives(tmp_path: P
         # Ctrl-C is the kernel's own again.
         number = notebook.start("import time; print('asleep', flush=True); time.sleep(600)")
         notebook.until_said(number, "asleep")
-        notebook.interrupt()
-        slept: dict[str, Any] = notebook.finish(number)
+        slept: dict[str, Any] = {}
+        for _ in range(3):  # Python drops the exception of a signal that arrives inside a finaliser
+            notebook.interrupt()
+            with contextlib.suppress(queue.Empty):
+                slept = notebook.finish(number, 15)
+                break
         assert slept["ename"] == "KeyboardInterrupt"
