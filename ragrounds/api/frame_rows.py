@@ -11,13 +11,13 @@ from typing import get_args
 
 from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Attempt, Call, Gold, Question, Run, Status
 from ragrounds.evals.compare.comparison import AttemptSums, attempt_sums
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by

@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from ragrounds.api.arguments import Arg
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, unheard
+from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_names import last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace import attempt_filter

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Run
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CauseWord
 from ragrounds.evals.trace.hop_reading import HopReader

@@ -146,7 +146,7 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     noise: str = ""
     """Share of verdicts that this judge changes when it is asked again, as text; empty if it was not probed."""
     withheld: bool = False
-    """True if the judge failed its probes, so that no score has a value."""
+    """True if scores are withheld because the judge failed its probes."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):

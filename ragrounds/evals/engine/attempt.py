@@ -327,7 +327,7 @@ async def _attempt(answers: Answers, context: AttemptContext, run: Run, should_c
     reason = ""
     answer: object = None
     choice = ""
-    may_be_refused = True
+    may_be_refused = True  # not where a repetition may succeed: a refusal is final
     try:
         # In real time, so that a call that hangs ends. Between calls the context checks the time of the recording.
         async with asyncio.timeout(context.limits.seconds) as cap:

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import broken, quote_value, read_sheet
@@ -26,7 +27,6 @@ from ragrounds.evals.judges.verdict import CUT, FAILED, ask, ask_until_read, spo
 from ragrounds.evals.scorers.citations import marks_inside
 from ragrounds.evals.scorers.judged import Said, VerdictForm, fenced
 from ragrounds.evals.stats.agreement import compare_with_human
-from ragrounds.evals.store.database import chunks
 from ragrounds.graphs.shapes import sentences
 from ragrounds.models.faults import CallFailed
 

@@ -242,6 +242,7 @@ class ArenaStore:
     def judgements(self, number: int) -> list[ArenaJudgement]:
         """Return all judgements of an arena in the order of play, without their details."""
         with self._store.engine.connect() as connection:
+            # A row's values are read by position, so the body's place stays.
             bare = [sa.null() if column.name == "body" else column for column in schema.judgements.c]
             return [_judgement(row) for row in connection.execute(_in_order(number).with_only_columns(*bare))]
 

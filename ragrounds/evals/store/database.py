@@ -10,7 +10,7 @@ import importlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -203,11 +203,6 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """Return an INSERT statement that leaves a row of the same primary key unchanged."""
     executable: sa.Insert = dialect_of(engine).insert(table).on_conflict_do_nothing()
     return executable
-
-
-def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
-    """Return the parts of a sequence with at most `size` items each, by default few enough for one statement."""
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def writing_failed(engine: sa.Engine, error: BaseException) -> StopRun:

@@ -28,13 +28,14 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.contracts import Entry, EventCollector
 from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.processes import Process, process
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, check_call, compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
+from ragrounds.evals.store.database import ARRIVALS, again, autocommit
 from ragrounds.evals.store.row_sums import summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now

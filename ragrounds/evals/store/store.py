@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import FINAL, Attempt, Call, Gold, Question, Run, Score
 from ragrounds.evals.store import schema
@@ -39,7 +40,6 @@ from ragrounds.evals.store.database import (
     RECONNECT_SECONDS,
     again,
     autocommit,
-    chunks,
     dialect_of,
     insert_new,
     lost,

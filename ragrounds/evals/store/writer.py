@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import stored_blob
@@ -214,8 +215,7 @@ class Writer:
         # event loop lets it wait each time: so all rows are one statement.
         head, values, tail = _VALUES.split(text, maxsplit=1)
         count, at_once = 0, _VARIABLES // len(order)
-        for start in range(0, len(rows), at_once):
-            part = rows[start : start + at_once]
+        for part in chunks(rows, at_once):
             parameters = tuple([row[key] for row in part for key in order])
             count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, parameters).rowcount
         return count

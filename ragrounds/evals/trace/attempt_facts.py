@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Attempt, Entered, Gold, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import Progress
-from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
+from ragrounds.evals.store.database import autocommit, upsert, writing
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store

@@ -9,10 +9,10 @@ from itertools import islice
 import msgspec
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Attempt, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, attempts_of, decompress
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.store import packed_calls
 from ragrounds.evals.trace.traces import TracedCall, calls, traced_calls
 

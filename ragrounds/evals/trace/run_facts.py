@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import msgspec
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import LEARNED_FROM, Attempt, Called, Event, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, check_call
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.row_sums import summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store

@@ -15,10 +15,11 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import COUNTED, Question, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.database import autocommit, chunks, dialect_of
+from ragrounds.evals.store.database import autocommit, dialect_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_filter import (
     AllOf,

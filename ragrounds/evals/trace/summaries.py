@@ -19,6 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Gold, Question, Run, Score
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, Usage
@@ -193,8 +194,7 @@ class Pages:
                 rows = self._rows(connection, number)
                 statement, run_id = rows.select(*_row_columns(rows)), self.runs[number].id
                 positions = sorted({position for position, _ in keys})
-                for start in range(0, len(positions), _CHUNK):
-                    chunk = positions[start : start + _CHUNK]
+                for chunk in chunks(positions, _CHUNK):
                     records = connection.execute(statement.where(_Q.c.position.in_(chunk))).all()
                     noted = notes_at(connection, run_id, self._numbers[number], [row.question_id for row in records])
                     for row in records:

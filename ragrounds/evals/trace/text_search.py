@@ -15,9 +15,10 @@ from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import TOKENS_APART, Attempt, Called, Left, Noted, Question, Run
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import autocommit, chunks
+from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_filter import (
     AllOf,

@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError
 from ragrounds.evals.stats.bootstrap import enough_clusters
-from ragrounds.evals.store.database import chunks
 from ragrounds.tools.index.cards import named_embedder
 from ragrounds.tools.index.embedders import Embedder
 from ragrounds.tools.jsonlines import bad_line, read_rows

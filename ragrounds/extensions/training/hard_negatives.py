@@ -21,13 +21,13 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.contracts import Journal, Model, Prompts
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.specs import parse
 from ragrounds.base.text import language_of
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.training.data import Example

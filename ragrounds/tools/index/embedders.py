@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.base.addresses import check_address
+from ragrounds.base.chunks import chunks
 from ragrounds.base.contracts import EventCollector, Used
 from ragrounds.base.errors import GaveUp, StopRun, UserError
 from ragrounds.base.http import (
@@ -356,9 +357,9 @@ class OpenAIEmbedder(_TextEmbedder):
 
         rows: list[Vectors] = []
         tokens: int | None = 0
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        for part in chunks(texts, _TEXTS_AT_ONCE):
             # An empty text is refused by the API; a blank has a vector.
-            batch = [text or " " for text in texts[start : start + _TEXTS_AT_ONCE]]
+            batch = [text or " " for text in part]
             try:
                 batch_vectors, counted = in_background(self._request_vectors(batch))
             except (BadReply, _TransientFault, aiohttp.ClientError, OSError) as problem:

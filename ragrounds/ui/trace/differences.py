@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragrounds.base.chunks import chunks
 from ragrounds.base.records import Run
 from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
@@ -31,8 +32,7 @@ def answer_differences(pages: Pages, score_differences: Sequence[ScoreDifference
     """Return the differences of the first two runs of some pages with their answers. Passages and prompts are not
     kept."""
     reader, differences = HopReader(pages), []
-    for start in range(0, len(score_differences), _AT_ONCE):
-        chunk = score_differences[start : start + _AT_ONCE]
+    for chunk in chunks(score_differences, _AT_ONCE):
         against = [pages.row_of(1, difference.question_id, difference.epoch) for difference in chunk]
         indices = [
             index for difference, row in zip(chunk, against, strict=True) for index in (difference.row, row or 0)
