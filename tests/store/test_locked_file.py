@@ -104,6 +104,16 @@ def test_a_short_lock_is_waited_for_without_a_message(tmp_path, capfd):
     assert not capfd.readouterr().err
 
 
+def test_a_file_that_another_process_makes_is_waited_for(tmp_path):
+    """SQLite itself does not wait to switch a file to a write-ahead log."""
+    other = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.8, other.execute, ("COMMIT",)).start()
+    with Store(tmp_path) as store, store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    other.close()
+
+
 def test_an_old_state_of_the_file_is_an_error_at_once(tmp_path):
     with Store(tmp_path) as store, store.engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")

@@ -56,8 +56,11 @@ def _url(path: Path) -> sa.URL:
 def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _set_pragmas(connection: Any, _record: object) -> None:
+        # By a cursor, which waits: SQLite itself does not where another process makes the file and its log.
+        cursor = connection.cursor()
         for pragma in pragmas:
-            connection.execute(f"PRAGMA {pragma}")
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
 
     return engine
 
