@@ -124,7 +124,8 @@ def test_what_is_longer_than_the_terminal_is_paged(terminal: Terminal) -> None:
     terminal.prompt()
     terminal.type("export PAGER=cat", "Enter")
     terminal.command("show", "plain", "001", "--against", "seeker")
-    terminal.prompt()
+    terminal.type("echo en''ded", "Enter")  # a prompt may be that of the command before
+    terminal.see("\nended\n")
     shown = terminal.history()
     assert re.search(r"✗ plain: B +│ ✓ seeker: A", shown)
 
