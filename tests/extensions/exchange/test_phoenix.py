@@ -45,7 +45,7 @@ class Phoenix:
         self._process = subprocess.Popen([program, "serve"], env=environment, stdout=self._log, stderr=self._log)
 
     def wait(self):
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while time.monotonic() < end and self._process.poll() is None:
             try:
                 return self.get("/v1/projects")
