@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ragrounds.evals.arena.ratings import rate
-from ragrounds.evals.arena.schedules import all_pairs
-from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Axis, Contestant, JudgementDetail
 from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import group
+from ragrounds.extensions.arena.ratings import rate
+from ragrounds.extensions.arena.schedules import all_pairs
+from ragrounds.extensions.arena.verdicts import combine_judgements, matches_of
 
 MATCHES, SYSTEMS = 100_000, 12
 

@@ -15,9 +15,9 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 
-from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.online_elo import rate_orders
-from ragrounds.evals.arena.ratings import START, fit
+from ragrounds.extensions.arena.matches import Matches
+from ragrounds.extensions.arena.online_elo import rate_orders
+from ragrounds.extensions.arena.ratings import START, fit
 
 K = 40.0
 ORDERS = 30

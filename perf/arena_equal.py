@@ -13,9 +13,9 @@ import sys
 import numpy as np
 from arena_simulator import Judge
 
-from ragrounds.evals.arena.matches import Matches, resampled
-from ragrounds.evals.arena.ratings import fit, rate
-from ragrounds.evals.arena.schedules import all_pairs
+from ragrounds.extensions.arena.matches import Matches, resampled
+from ragrounds.extensions.arena.ratings import fit, rate
+from ragrounds.extensions.arena.schedules import all_pairs
 
 DESIGNS = ((2, 30, 0.0), (4, 12, 0.0), (4, 30, 0.5), (5, 60, 0.5), (6, 50, 0.0), (6, 200, 0.0), (8, 50, 0.0))
 """Systems, questions, size of a question's effect."""

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 from arena_simulator import Judge
 
-from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.ratings import POINTS, fit, rate
+from ragrounds.extensions.arena.matches import Matches
+from ragrounds.extensions.arena.ratings import POINTS, fit, rate
 
 STRENGTHS = np.array([0.6, 0.2, -0.2, -0.6])
 QUESTIONS, A_QUESTION, EFFECT = 160, 3, 0.5

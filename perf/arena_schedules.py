@@ -16,7 +16,7 @@ import numpy as np
 from arena_simulator import Arenas, Judge
 from scipy.optimize import isotonic_regression
 
-from ragrounds.evals.arena.schedules import LEAST
+from ragrounds.extensions.arena.schedules import LEAST
 
 TARGETS = (0.8, 0.9, 0.95)
 

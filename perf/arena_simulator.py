@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragrounds.evals.arena.ratings import fit
-from ragrounds.evals.arena.schedules import all_pairs, choose_pairs
+from ragrounds.extensions.arena.ratings import fit
+from ragrounds.extensions.arena.schedules import all_pairs, choose_pairs
 
 
 class Judge:

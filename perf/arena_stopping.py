@@ -14,8 +14,8 @@ import numpy as np
 from arena_schedules import from_gaps
 from arena_simulator import Arenas, Judge
 
-from ragrounds.evals.arena.ratings import fit
-from ragrounds.evals.arena.schedules import separated_pairs, settled_axes
+from ragrounds.extensions.arena.ratings import fit
+from ragrounds.extensions.arena.schedules import separated_pairs, settled_axes
 
 GRID = {
     "2 equal systems": ([0.0, 0.0], 2000),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from ragrounds.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ragrounds.api.arena import arena as arena
     from ragrounds.api.benchmarks import benchmark as benchmark
     from ragrounds.api.compare import analyse as analyse
     from ragrounds.api.compare import compare as compare
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from ragrounds.base.errors import StopRun as StopRun
     from ragrounds.base.errors import UserError as UserError
     from ragrounds.base.settings import Settings as Settings
+    from ragrounds.extensions.arena.functions import arena as arena
     from ragrounds.extensions.counterfactual.functions import counterfactual as counterfactual
     from ragrounds.extensions.exchange.functions import export as export
     from ragrounds.extensions.exchange.functions import import_store as import_store
@@ -57,7 +57,7 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor",
-    "arena": "api.arena", "benchmark": "api.benchmarks",
+    "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "show": "api.runs",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",

@@ -265,6 +265,14 @@ VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
     MINE = View(name="mine", key="5", title="…", opens=opens)
 """
 
+SECTION = Hook(noun="section", expected="a ReportSection", folder="ragrounds.ui.report.sections")
+"""A section of the report, left out if it has no parts::
+
+    def parts(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]: ...
+
+    MINE = ReportSection(name="Mine", parts=parts)
+"""
+
 DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", folder="ragrounds.evals.store")
 """Location of a store, by the scheme of its URL. The module of the folder that has the scheme's name contains the
 :class:`~ragrounds.evals.store.dialect.Dialect` under that name in capitals, and::
@@ -323,6 +331,7 @@ HOOKS = (
     IMPORT,
     PRINTED,
     VIEW,
+    SECTION,
     DATABASE,
     CLUSTER,
     COMMAND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from shlex import join, quote
 from typing import Annotated, Any, cast
@@ -25,7 +26,6 @@ from ragrounds.api.score import JudgeArguments, JudgeResult
 from ragrounds.api.score import judge as judge_runs
 from ragrounds.base.errors import one_of
 from ragrounds.cli import options
-from ragrounds.cli.arena import STOP, pressed_key
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
@@ -163,6 +163,17 @@ def label_command(runs: options.Runs, arguments: LabelArguments) -> None:
         f"{number_of(count, 'label')} kept in {arguments.file}, {left:,} left for {safe(opened.rater)}. Then: "
         f"ragrounds judge agreement {join(runs)} --kind {quote(arguments.kind)} --human {quote(str(arguments.file))}"
     )
+
+
+STOP = ("q", "\x03", "\x04", "\x1b", "")
+"""Keys that end voting and labelling."""
+
+
+def pressed_key() -> str:
+    """Return a key of the keyboard; if standard input is no terminal, the first character of a line, empty at
+    its end.
+    """
+    return typer.getchar() if sys.stdin.isatty() else sys.stdin.readline().strip()[:1]
 
 
 def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, console: Console | None = None) -> int:

@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 import ragrounds as rr
-from ragrounds.api.arena import remove_arena
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.arena.functions import remove_arena
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
 from tests.extensions.construction.casing import drawn

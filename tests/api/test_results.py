@@ -18,9 +18,9 @@ import ragrounds as rr
 from ragrounds.api.functions import public_modules
 from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.store.store import Store
-from tests.arena.staging import stage
-from tests.arena.test_cli import judges as judges
 from tests.conftest import ROOT, Cli
+from tests.extensions.arena.staging import stage
+from tests.extensions.arena.test_cli import judges as judges
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
 
 HOSTILE = '</td><script>alert(1)</script>[bold]x[/bold]\x1b[31m\u202e"onclick="x'

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ragrounds.evals.store.store import Store
-from tests.arena.staging import add_run
+from tests.extensions.arena.staging import add_run
 from tests.servers.grader_server import grader_server
 
 

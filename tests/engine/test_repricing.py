@@ -78,7 +78,7 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     assert changed == RepricedCalls(priced=whole.calls)
     assert judged != start
     assert lines() == {"openai:late": pytest.approx([whole.dollars()] * 2)}
-    from ragrounds.api.arena import show_arena
+    from ragrounds.extensions.arena.functions import show_arena
 
     (cost,) = show_arena(resamples=100).report.costs
     assert cost.cost_paid == cost.cost_uncached

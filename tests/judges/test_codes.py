@@ -4,10 +4,10 @@ import pytest
 
 from ragrounds.evals.judges.attempts import judge_code
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.judges.pairs import pairs_code
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.grounding import GROUNDING
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RagasMethod
+from ragrounds.extensions.arena.pairs import pairs_code
 from ragrounds.prompts import loader
 
 

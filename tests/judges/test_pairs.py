@@ -1,7 +1,7 @@
 import pytest
 
-from ragrounds.evals.judges.pairs import both_orders, majority, show_pair, tampers
 from ragrounds.evals.scorers.judged import fenced
+from ragrounds.extensions.arena.pairs import both_orders, majority, show_pair, tampers
 from ragrounds.prompts.loader import PromptFolder
 
 AXES = {"usefulness": "helps the reader", "reasoning": "sound steps"}

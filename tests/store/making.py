@@ -9,14 +9,14 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ragrounds.evals.store.row_sums import summed
-from tests.arena.staging import Stage, by_strength
+from tests.extensions.arena.staging import Stage, by_strength
 from tests.judges.doubles import Scripted
 
 
 async def two_in_an_arena(home: Path) -> None:
     """A store with three runs, of which two have played in an arena whose judge was asked 24 times, and a vote."""
     from ragrounds.evals.store.arenas import Vote
-    from tests.arena.staging import stage
+    from tests.extensions.arena.staging import stage
 
     with stage(home) as store:
         played = Stage(store, [Scripted(by_strength)], runs=("strong", "weak"))

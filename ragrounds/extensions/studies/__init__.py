@@ -1,6 +1,6 @@
 """Studies: sets of runs that reproduce a table of a paper."""
 
-BASES = ("construction", "exchange", "retrieval")
+BASES = ("arena", "construction", "exchange", "retrieval")
 FUNCTIONS = (
     "ragrounds.extensions.studies.functions:study",
     "ragrounds.extensions.studies.functions:StudyResult",

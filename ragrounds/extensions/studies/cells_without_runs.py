@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from ragrounds.api.arena import arena
 from ragrounds.api.data import corpus_texts
 from ragrounds.base.errors import Interrupted, StopRun, UserError
 from ragrounds.base.files import read_text
 from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+from ragrounds.extensions.arena.functions import arena
 from ragrounds.extensions.construction.functions import BuildExecution, build
 from ragrounds.extensions.construction.requests import FalseNegatives
 from ragrounds.extensions.retrieval.functions import retrieval_identity, retrieve

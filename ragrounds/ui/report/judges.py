@@ -1,7 +1,4 @@
-"""Verdicts of judges in a report, their agreement, and the arenas between its runs.
-
-Arenas have ratings, wins, and the agreement of judges with people.
-"""
+"""Verdicts of judges in a report, and their agreement."""
 
 from __future__ import annotations
 
@@ -12,17 +9,14 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ragrounds.base.records import Run
-from ragrounds.evals.arena.lineup import lineup_of
-from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.judges.labels import answer_of
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import compare_with_human, stratified_mean
-from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.tables.arena_tables import arena_parts
+from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.report.sections import ReportPart
 from ragrounds.ui.tables.comparison_words import short_models
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, ends, figure_text, one_line, percent
 
@@ -33,7 +27,6 @@ If a single judge is known to have given them, that judge's row is marked with t
 """
 _MUST, _NICE = "must have", "nice to have"
 
-ReportPart = TextTable | str
 Verdicts = Mapping[str, str | None]
 
 
@@ -183,21 +176,3 @@ def _pair(run: str, first: RecordedVerdicts, second: RecordedVerdicts) -> list[t
 
 def _number(value: float | None) -> str:
     return UNKNOWN if value is None else figure_text(value, ".2f")
-
-
-def played_arenas(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]:
-    """Yield tables and remarks of every stored arena whose systems, apart from reference answers, are among these runs.
-
-    `names` holds run id → name.
-    """
-    keeper = ArenaStore(store)
-    reported = {run.id for run in runs}
-    for arena in keeper.arenas():
-        playing = {system.run for system in arena.systems if system.run}
-        if not playing or not playing <= reported:
-            continue
-        lineup = lineup_of(store, arena)
-        if lineup is None:
-            yield f"{arena.id} is left out: the runs have other answers now than when it was played."
-            continue
-        yield from arena_parts(arena_report(keeper, arena, lineup, names=names))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from ragrounds.base import hooks
+from ragrounds.base.plugins import discover
 from ragrounds.base.records import Run
 from ragrounds.evals.analyses.analysis import AnalysisOptions
 from ragrounds.evals.analyses.cause_counts import cause_counts
@@ -24,7 +26,7 @@ from ragrounds.ui.pictures.chart_svg import picture_style
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.assets import asset, page_script
 from ragrounds.ui.report.citation import citations
-from ragrounds.ui.report.judges import played_arenas, verdict_parts
+from ragrounds.ui.report.judges import verdict_parts
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import figure, results_section
@@ -111,7 +113,10 @@ def report_page(
             "Results": _results(store, runs, comparison, scorers, names, "" if attempts else options.beside or None),
             "Behaviour": behaviour,
             "Judges": tables_and_remarks(verdict_parts(store, runs, seed, names)),
-            "Arena": tables_and_remarks(played_arenas(store, runs, names)),
+            **{
+                name: tables_and_remarks(added.parts(store, runs, names))
+                for name, added in discover(hooks.SECTION, sections.ReportSection).items()
+            },
             "Methods": "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorer_names, judges)),
             "How to cite": citation_section(citations(runs, summary.datasets)),
             "Limitations": sections.limitations_section(limits, notes),

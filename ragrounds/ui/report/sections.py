@@ -21,7 +21,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CAUSES
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.payload import attempt_link
@@ -31,6 +31,18 @@ from ragrounds.ui.tables.comparison_words import lack_lines, missing_commands, w
 from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
 from ragrounds.ui.tables.one_screen import conclusion_lines, summary_table, table_remarks
 from ragrounds.ui.text import number_of, one_line
+
+ReportPart = TextTable | str
+
+
+class ReportSection(msgspec.Struct, frozen=True):
+    """Section that an extension adds to reports, between the judges and the methods."""
+
+    name: str
+    """Title of the section."""
+    parts: Callable[[Store, Sequence[Run], Mapping[str, str]], Iterable[ReportPart]]
+    """Function that returns its tables and remarks for the runs and their names (run id → name); none: no section."""
+
 
 _LINES = 12
 """Commands that are listed."""

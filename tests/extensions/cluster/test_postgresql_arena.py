@@ -1,9 +1,9 @@
 """An arena and its votes in PostgreSQL are what they are in SQLite."""
 
-from ragrounds.evals.arena.ratings import rate
-from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.evals.store.arenas import Vote
-from tests.arena.staging import Stage, by_strength, stage
+from ragrounds.extensions.arena.ratings import rate
+from ragrounds.extensions.arena.verdicts import combine_judgements, matches_of
+from tests.extensions.arena.staging import Stage, by_strength, stage
 from tests.judges.doubles import Scripted
 
 

@@ -18,9 +18,9 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.base.records import Message
-from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.evals.scorers.judged import VerdictForm
+from ragrounds.extensions.arena.pairs import LABELS, show_pair
 from ragrounds.extensions.construction.functions import BuildExecution, build
 from ragrounds.extensions.construction.requests import CaseQuestions
 from ragrounds.extensions.stand_in.functions import serve_stand_in

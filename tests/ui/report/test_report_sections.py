@@ -9,8 +9,8 @@ import pytest
 from ragrounds.base.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.report.page import PageOptions, report_page
-from tests.arena.staging import Stage, by_strength, stage
 from tests.compare.making import add_run, questions
+from tests.extensions.arena.staging import Stage, by_strength, stage
 from tests.judges.doubles import Scripted
 
 

@@ -9,7 +9,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from tests.arena.staging import Stage, by_strength, stage
+from tests.extensions.arena.staging import Stage, by_strength, stage
 from tests.judges.doubles import Scripted
 
 

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from ragrounds.base.text import listed
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.arena.diagnostics import JudgeOnAxis
-from ragrounds.evals.arena.ratings import RatedSystem
-from ragrounds.evals.arena.report import ArenaReport, AxisReport
+from ragrounds.extensions.arena.diagnostics import JudgeOnAxis
+from ragrounds.extensions.arena.ratings import RatedSystem
+from ragrounds.extensions.arena.report import ArenaReport, AxisReport
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_words import all_others
 from ragrounds.ui.tables.text_tables import print_table

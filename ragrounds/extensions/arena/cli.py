@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import islice
 from shlex import quote
@@ -15,7 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.arena import (
+from ragrounds.cli import options
+from ragrounds.cli.commands import Group
+from ragrounds.cli.judge import STOP, pressed_key
+from ragrounds.cli.options import PlotOptions, grouped
+from ragrounds.cli.output import draw_picture, print_json, say, tell
+from ragrounds.extensions.arena.functions import (
     ArenaArguments,
     ArenaStand,
     Voting,
@@ -25,11 +29,7 @@ from ragrounds.api.arena import (
     show_arena,
     voting,
 )
-from ragrounds.api.arena import arena as play
-from ragrounds.cli import options
-from ragrounds.cli.commands import Group
-from ragrounds.cli.options import PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, print_json, say, tell
+from ragrounds.extensions.arena.functions import arena as play
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables.text_tables import results_console
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
@@ -169,8 +169,6 @@ def vote_command(
 
 KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}
 """Key → outcome that it votes for."""
-STOP = ("q", "\x03", "\x04", "\x1b", "")
-"""Keys that end the voting."""
 
 
 def vote(
@@ -217,10 +215,3 @@ def _ask(console: Console, axis: str, read: Callable[[], str]) -> str | None:
             return None
         if pressed in KEYS:
             return KEYS[pressed]
-
-
-def pressed_key() -> str:
-    """Return a key of the keyboard; if standard input is no terminal, the first character of a line, empty at
-    its end.
-    """
-    return typer.getchar() if sys.stdin.isatty() else sys.stdin.readline().strip()[:1]

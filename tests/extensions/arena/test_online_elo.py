@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.online_elo import EloSettings, parse_rating, rate_online, rate_orders
-from tests.arena.making import played
+from ragrounds.extensions.arena.matches import Matches
+from ragrounds.extensions.arena.online_elo import EloSettings, parse_rating, rate_online, rate_orders
+from tests.extensions.arena.making import played
 
 CASES = json.loads(Path(__file__).with_name("online_elo.json").read_text(encoding="utf-8"))
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ragrounds.evals.arena.report import arena_report
-from ragrounds.evals.arena.verdicts import ballots, combine_judgements
 from ragrounds.evals.store.arenas import Vote
+from ragrounds.extensions.arena.report import arena_report
+from ragrounds.extensions.arena.tables import arena_verdict, print_report
+from ragrounds.extensions.arena.verdicts import ballots, combine_judgements
 from ragrounds.models.faults import CallFailed
-from ragrounds.ui.tables.arena_tables import arena_verdict, print_report
-from tests.arena.staging import Stage, add_run, by_strength, shown, stage
+from tests.extensions.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
 
 

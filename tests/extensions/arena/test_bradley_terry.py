@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.ratings import POINTS, fit, information, reachable
-from tests.arena.making import played
+from ragrounds.extensions.arena.ratings import POINTS, fit, information, reachable
+from tests.extensions.arena.making import played
 
 
 def test_two_systems_have_the_closed_form():

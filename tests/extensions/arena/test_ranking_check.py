@@ -1,8 +1,8 @@
 import numpy as np
 
-from ragrounds.evals.arena.matches import collect_matches
-from ragrounds.evals.arena.ratings import check_ranking, rate
-from tests.arena.making import played
+from ragrounds.extensions.arena.matches import collect_matches
+from ragrounds.extensions.arena.ratings import check_ranking, rate
+from tests.extensions.arena.making import played
 
 
 def missing(size, *pairs):
@@ -47,7 +47,7 @@ def test_a_tie_that_stays_a_tie_is_not_overturned():
 
 
 def test_the_worst_filling_is_at_least_as_bad_as_any_drawn_one():
-    from ragrounds.evals.arena.ratings import POINTS, _worst_gap, fit
+    from ragrounds.extensions.arena.ratings import POINTS, _worst_gap, fit
 
     draw = np.random.default_rng(0)
     points = played([0.6, 0.2, -0.2, -0.6], 120, questions=60).totals()

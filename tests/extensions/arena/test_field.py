@@ -1,9 +1,9 @@
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.arena.lineup import gather_lineup, load_axes
 from ragrounds.evals.store.store import Store
-from tests.arena.staging import add_run, question, stage
+from ragrounds.extensions.arena.lineup import gather_lineup, load_axes
+from tests.extensions.arena.staging import add_run, question, stage
 
 
 @pytest.fixture

@@ -18,18 +18,18 @@ from ragrounds.base.contracts import Journal, Model
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Call, Question, Reply, Usage, blank
 from ragrounds.base.spent import known_sum
-from ragrounds.evals.arena.lineup import Lineup
-from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
-from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
 from ragrounds.evals.engine.budget import BudgetStop, check_prices
 from ragrounds.evals.engine.circuit_breaker import FailureCount
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
-from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.runs import JudgeLimits
 from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
+from ragrounds.extensions.arena.lineup import Lineup
+from ragrounds.extensions.arena.pairs import show_pair
+from ragrounds.extensions.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
+from ragrounds.extensions.arena.verdicts import Match, combine_judgements, pair_seed
 from ragrounds.prompts.loader import PromptFolder
 
 _ANSWER = 1024

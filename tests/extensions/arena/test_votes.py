@@ -4,12 +4,12 @@ import re
 import pytest
 from rich.console import Console
 
-from ragrounds.api.arena import Voting, voting
 from ragrounds.base.errors import UserError
-from ragrounds.cli.arena import vote
-from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes
 from ragrounds.evals.store.arenas import Vote
-from tests.arena.staging import Stage, add_run, by_strength, stage
+from ragrounds.extensions.arena.cli import vote
+from ragrounds.extensions.arena.functions import Voting, voting
+from ragrounds.extensions.arena.verdicts import ballots, combine_judgements, matches_of_votes
+from tests.extensions.arena.staging import Stage, add_run, by_strength, stage
 from tests.judges.doubles import Scripted
 
 

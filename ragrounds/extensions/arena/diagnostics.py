@@ -13,13 +13,13 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ragrounds.base.spent import total_spent
-from ragrounds.evals.arena.verdicts import LETTERS, Match, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.judges.pairs import random_labels
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail
+from ragrounds.extensions.arena.pairs import random_labels
+from ragrounds.extensions.arena.verdicts import LETTERS, Match, one_way, pair_seed
 
 BIASED = 0.2
 """Position bias (difference between the shares of decided verdicts for either position) above which a judge gets a

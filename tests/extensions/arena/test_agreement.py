@@ -1,5 +1,5 @@
-from ragrounds.evals.arena.diagnostics import judge_agreements, judges_of_own_model
 from ragrounds.evals.store.arenas import Arena, Axis, Contestant
+from ragrounds.extensions.arena.diagnostics import judge_agreements, judges_of_own_model
 
 
 def test_judges_that_say_the_same_agree():

@@ -4,13 +4,13 @@ import json
 import re
 
 from ragrounds.base.records import Attempt, Gold, Question, Run
-from ragrounds.evals.arena.lineup import gather_lineup, load_axes
-from ragrounds.evals.arena.play import ArenaPlayer, PlayOptions
-from ragrounds.evals.arena.schedules import open_schedule
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.arena.lineup import gather_lineup, load_axes
+from ragrounds.extensions.arena.play import ArenaPlayer, PlayOptions
+from ragrounds.extensions.arena.schedules import open_schedule
 from ragrounds.prompts.loader import PromptFolder
 
 ANSWER = re.compile(r"### Answer ([AB])\n<<<\n(.*?)\n>>>", re.DOTALL)

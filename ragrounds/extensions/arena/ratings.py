@@ -8,7 +8,7 @@ when every system can be reached from every other by a chain of "took a point fr
 never loses, two groups that never met), every system gets one tie with an imaginary average system, which keeps all
 strengths finite. :attr:`BradleyTerryFit.exists` is then False.
 
-Online Elo, as MRAG-Bench rates, is another option (:mod:`ragrounds.evals.arena.online_elo`).
+Online Elo, as MRAG-Bench rates, is another option (:mod:`ragrounds.extensions.arena.online_elo`).
 
 If matches without a verdict could overturn a ranking, no ranking is shown: :func:`check_ranking` finds the pairs.
 """
@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.evals.arena.matches import Floats, Matches, resampled
 from ragrounds.evals.stats.bootstrap import effective_clusters, student_reach
+from ragrounds.extensions.arena.matches import Floats, Matches, resampled
 
 Flags = npt.NDArray[np.bool_]
 

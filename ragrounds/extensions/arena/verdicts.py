@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.arena.lineup import Lineup
-from ragrounds.evals.arena.matches import Matches, collect_matches
-from ragrounds.evals.judges.pairs import both_orders, majority
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
+from ragrounds.extensions.arena.lineup import Lineup
+from ragrounds.extensions.arena.matches import Matches, collect_matches
+from ragrounds.extensions.arena.pairs import both_orders, majority
 
 LETTERS = {"1": "first", "2": "second", "=": "tie"}
 _SWAPPED = {"first": "second", "second": "first", "tie": "tie"}
@@ -36,7 +36,7 @@ class Match(Struct, frozen=True, kw_only=True, gc=False):
     """For each judge, both orders together; an outcome names the side ``first`` or ``second`` of this record."""
 
     def panel(self, axis: int) -> str | None:
-        """Return the outcome of all judges on an axis by :func:`ragrounds.evals.judges.pairs.majority`."""
+        """Return the outcome of all judges on an axis by :func:`ragrounds.extensions.arena.pairs.majority`."""
         return majority([outcomes[axis] for outcomes in self.judges])
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.matches import Matches, collect_matches, count_wins, resampled
-from ragrounds.evals.arena.ratings import rate
-from tests.arena.making import played
+from ragrounds.extensions.arena.matches import Matches, collect_matches, count_wins, resampled
+from ragrounds.extensions.arena.ratings import rate
+from tests.extensions.arena.making import played
 
 
 def test_clear_strengths_are_recovered_in_order_and_separated():

@@ -35,20 +35,20 @@ from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
-from ragrounds.evals.arena.lineup import Lineup, gather_lineup, lineup_of, load_axes, renamed
-from ragrounds.evals.arena.online_elo import BRADLEY_TERRY, parse_rating
-from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, PlayOptions, estimate_play
-from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
-from ragrounds.evals.arena.schedules import open_schedule
-from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
-from ragrounds.evals.judges.pairs import PROMPT, pairs_code
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.extensions.arena.lineup import Lineup, gather_lineup, lineup_of, load_axes, renamed
+from ragrounds.extensions.arena.online_elo import BRADLEY_TERRY, parse_rating
+from ragrounds.extensions.arena.pairs import PROMPT, pairs_code
+from ragrounds.extensions.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, PlayOptions, estimate_play
+from ragrounds.extensions.arena.progress import LiveArena
+from ragrounds.extensions.arena.report import ArenaReport, AxisReport, arena_report
+from ragrounds.extensions.arena.schedules import open_schedule
+from ragrounds.extensions.arena.tables import print_report, rating_forest
+from ragrounds.extensions.arena.verdicts import Ballot, ballots, combine_judgements
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.pictures.plot import PictureMaker
-from ragrounds.ui.progress.arena import LiveArena
-from ragrounds.ui.tables.arena_tables import print_report, rating_forest
 from ragrounds.ui.tables.notebook import in_notebook
 
 Calls = Literal["together", "apart"]

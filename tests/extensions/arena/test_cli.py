@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 import ragrounds as rr
 import ragrounds.evals.engine.plan  # it binds open_model: before a test replaces that, or it keeps the replacement
-from ragrounds.api.arena import show_arena
 from ragrounds.base.errors import UserError
-from ragrounds.cli.arena import arena as arena_app
-from tests.arena.staging import by_strength, stage
+from ragrounds.extensions.arena.cli import arena as arena_app
+from ragrounds.extensions.arena.functions import show_arena
+from tests.extensions.arena.staging import by_strength, stage
 from tests.judges.doubles import Scripted
 from tests.servers.process import openai_server
 

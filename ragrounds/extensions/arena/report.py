@@ -9,7 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.arena.diagnostics import (
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
+from ragrounds.extensions.arena.diagnostics import (
     BIASED,
     JudgeAgreement,
     JudgeCost,
@@ -22,24 +23,23 @@ from ragrounds.evals.arena.diagnostics import (
     judges_on_axis,
     missing_verdicts,
 )
-from ragrounds.evals.arena.lineup import Lineup, renamed
-from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
-from ragrounds.evals.arena.online_elo import BRADLEY_TERRY, EloRatings, EloSettings, parse_rating, rate_online
-from ragrounds.evals.arena.ratings import (
+from ragrounds.extensions.arena.lineup import Lineup, renamed
+from ragrounds.extensions.arena.matches import Floats, Matches, Wins, count_wins
+from ragrounds.extensions.arena.online_elo import BRADLEY_TERRY, EloRatings, EloSettings, parse_rating, rate_online
+from ragrounds.extensions.arena.pairs import tampers
+from ragrounds.extensions.arena.ratings import (
     RankingCheck,
     Ratings,
     check_ranking,
     rate,
 )
-from ragrounds.evals.arena.style_control import (
+from ragrounds.extensions.arena.style_control import (
     StyleControlledRatings,
     control_style,
     style_differences,
     style_features,
 )
-from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
-from ragrounds.evals.judges.pairs import tampers
-from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
+from ragrounds.extensions.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
 from ragrounds.models.model_names import other_models
 
 

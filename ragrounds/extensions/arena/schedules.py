@@ -31,8 +31,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, unknown
-from ragrounds.evals.arena.matches import Floats, Ints
-from ragrounds.evals.arena.ratings import fit, information
+from ragrounds.extensions.arena.matches import Floats, Ints
+from ragrounds.extensions.arena.ratings import fit, information
 
 SCHEDULES = ("published", "full", "adaptive")
 LEAST = 80

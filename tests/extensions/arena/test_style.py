@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.style_control import control_style, style_differences, style_features
-from tests.arena.making import played
+from ragrounds.extensions.arena.matches import Matches
+from ragrounds.extensions.arena.style_control import control_style, style_differences, style_features
+from tests.extensions.arena.making import played
 
 
 def test_features_count_what_a_reader_sees():

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ragrounds.base.spent import Spent, total_spent
-from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.store.arenas import Arena
+from ragrounds.extensions.arena.play import FinishedMatch
 from ragrounds.ui.progress.lines import at_least
 from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.text import number_of

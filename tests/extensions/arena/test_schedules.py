@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.arena.schedules import (
+from ragrounds.extensions.arena.schedules import (
     AdaptiveSchedule,
     FullSchedule,
     MatchCounts,

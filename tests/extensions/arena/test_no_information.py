@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.arena import show_arena
-from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.ratings import FEW_WINNERS, rate
 from ragrounds.evals.store.store import Store
-from tests.arena.staging import add_run
+from ragrounds.extensions.arena.functions import show_arena
+from ragrounds.extensions.arena.matches import Matches
+from ragrounds.extensions.arena.ratings import FEW_WINNERS, rate
+from tests.extensions.arena.staging import add_run
 from tests.servers.grader_server import grader_server
 
 WORDS = {"thin": 2, "full": 30, "middle": 9}

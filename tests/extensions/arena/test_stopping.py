@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from ragrounds.evals.arena.schedules import log_stake, separated_pairs, settled_axes
+from ragrounds.extensions.arena.schedules import log_stake, separated_pairs, settled_axes
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (7, 2), (2, 7), (40, 30)])

@@ -3,7 +3,7 @@
 The result depends on the order of the matches, which is arbitrary: at 40 points a match, order alone moves a rating
 by about ±30. So the ratings of many random orders are computed, and their mean is shown with their standard deviation.
 Each order's ratings equal FastChat's `compute_elo` (lm-sys/FastChat at 0e6d3e4b). Ranks and intervals stay with
-Bradley–Terry (:mod:`ragrounds.evals.arena.ratings`), which depends on no order.
+Bradley–Terry (:mod:`ragrounds.extensions.arena.ratings`), which depends on no order.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.specs import check_known, parse
-from ragrounds.evals.arena.matches import Floats, Ints, Matches
-from ragrounds.evals.arena.ratings import POINTS, START
+from ragrounds.extensions.arena.matches import Floats, Ints, Matches
+from ragrounds.extensions.arena.ratings import POINTS, START
 
 BRADLEY_TERRY = "bradley-terry"
 _DEFAULTS = {"k": 32.0, "orders": 1000}

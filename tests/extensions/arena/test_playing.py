@@ -5,10 +5,10 @@ import signal
 import pytest
 
 from ragrounds.base.errors import Interrupted, StopRun, UserError
-from ragrounds.evals.arena.ratings import rate
-from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
+from ragrounds.extensions.arena.ratings import rate
+from ragrounds.extensions.arena.verdicts import combine_judgements, matches_of
 from ragrounds.models.faults import CallFailed
-from tests.arena.staging import Stage, add_run, by_strength, shown, stage
+from tests.extensions.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
 
 
@@ -234,7 +234,7 @@ async def test_a_judge_that_never_says_anything_is_not_asked_for_ever(store):
 
 
 def test_the_live_line_counts_what_was_played(store, capsys):
-    from ragrounds.ui.progress.arena import LiveArena
+    from ragrounds.extensions.arena.progress import LiveArena
 
     judge = Scripted(by_strength)
     staged = Stage(store, [judge])
@@ -246,7 +246,7 @@ def test_the_live_line_counts_what_was_played(store, capsys):
 
 
 def test_a_match_without_verdicts_on_two_axes_is_one_match(store, capsys):
-    from ragrounds.ui.progress.arena import LiveArena
+    from ragrounds.extensions.arena.progress import LiveArena
 
     staged = Stage(store, [Scripted(lambda prompt, occurrence: "I would rather not.")], tries=1)
     with LiveArena(staged.arena) as live:

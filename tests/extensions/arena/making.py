@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ragrounds.evals.arena.matches import Matches
+from ragrounds.extensions.arena.matches import Matches
 
 
 def played(strengths, count, *, questions, ties=0.3, seed=0):

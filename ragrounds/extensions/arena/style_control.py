@@ -12,8 +12,8 @@ import re
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.arena.matches import Floats, Matches
-from ragrounds.evals.arena.ratings import POINTS, START, reachable
+from ragrounds.extensions.arena.matches import Floats, Matches
+from ragrounds.extensions.arena.ratings import POINTS, START, reachable
 
 _STEPS = 60
 _CLOSE = 1e-12
