@@ -281,7 +281,7 @@ def _read(searcher: Searcher) -> AgentTool:
 
 def _fetch(spec: Spec) -> AgentTool:
     """Return the tool that fetches web pages."""
-    from ragrounds.tools.web.pages import Fetcher, FetchLimits, need_web
+    from ragrounds.tools.web_pages import Fetcher, FetchLimits, need_web
 
     need_web()
     try:

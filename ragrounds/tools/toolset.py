@@ -15,7 +15,7 @@ from ragrounds.base.contracts import Library
 from ragrounds.base.records import Passage, ToolAnswer
 
 if TYPE_CHECKING:
-    from ragrounds.tools.web.pages import Fetcher
+    from ragrounds.tools.web_pages import Fetcher
 
 PAGE = 20_000
 """Number of characters of a page or a document that a tool returns at once."""
@@ -26,7 +26,7 @@ async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> T
 
     If a page cannot be fetched, the answer states the reason.
     """
-    from ragrounds.tools.web.pages import FetchFailed, excerpt, extract
+    from ragrounds.tools.web_pages import FetchFailed, excerpt, extract
 
     try:
         page = extract(await fetcher.fetch(url))

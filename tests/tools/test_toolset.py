@@ -67,7 +67,7 @@ def test_long_documents_are_cut_and_stay_json():
 
 async def test_a_page_is_given_in_part_and_says_why_it_is_not():
     pytest.importorskip("trafilatura")
-    from ragrounds.tools.web.pages import Fetched, FetchFailed
+    from ragrounds.tools.web_pages import Fetched, FetchFailed
 
     class Fetcher:
         async def fetch(self, url):

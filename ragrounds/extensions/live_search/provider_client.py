@@ -31,9 +31,7 @@ from ragrounds.base.http import (
 from ragrounds.base.proxies import proxy_of, proxy_words
 from ragrounds.base.specs import Spec
 from ragrounds.base.text import safe
-from ragrounds.recorder.redaction import Redactor
-from ragrounds.tools.search_notes import SEARCH_REQUESTS
-from ragrounds.tools.web.provider_budget import (
+from ragrounds.extensions.live_search.provider_budget import (
     PassingFault,
     ProviderBudget,
     ProviderTraffic,
@@ -41,6 +39,8 @@ from ragrounds.tools.web.provider_budget import (
     requested_wait,
     traffic_to,
 )
+from ragrounds.recorder.redaction import Redactor
+from ragrounds.tools.search_notes import SEARCH_REQUESTS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

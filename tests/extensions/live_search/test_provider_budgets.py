@@ -16,11 +16,17 @@ from ragrounds.base.errors import GaveUp, StopRun
 from ragrounds.base.request_pace import SLEEPING
 from ragrounds.base.specs import parse
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
-from ragrounds.tools.retrievers.web import WebSearcher
+from ragrounds.extensions.live_search import provider_budget, provider_client
+from ragrounds.extensions.live_search.provider_budget import (
+    ProviderBudget,
+    SearchFailed,
+    SearchRefused,
+    fitted,
+    requested_wait,
+)
+from ragrounds.extensions.live_search.providers import SearchProvider
+from ragrounds.extensions.live_search.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
-from ragrounds.tools.web import provider_budget, provider_client
-from ragrounds.tools.web.provider_budget import ProviderBudget, SearchFailed, SearchRefused, fitted, requested_wait
-from ragrounds.tools.web.providers import SearchProvider
 
 KEY = "tvly-0123456789abcdefghij"
 FOUND = {"results": [{"title": "T", "url": "http://a", "content": "S", "score": 0.9}]}

@@ -10,7 +10,9 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     PUBMED.check(spec)
-    from ragrounds.tools.web.pubmed import PubMed  # httpx takes longer to import than all retrievers together
+    from ragrounds.extensions.live_search.pubmed import (
+        PubMed,  # httpx takes longer to import than all retrievers together
+    )
 
     return PubMed(spec)
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 from ragrounds.base.contracts import SearchNote
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
+from ragrounds.extensions.live_search.provider_budget import SearchRefused
 from ragrounds.tools.search_notes import SEARCH_NOTES
-from ragrounds.tools.web.provider_budget import SearchRefused
 
 T = TypeVar("T")
 MATCHES = ("auto", "all", "any")

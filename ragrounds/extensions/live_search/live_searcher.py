@@ -16,8 +16,8 @@ import msgspec
 from ragrounds.base.contracts import SearchNote
 from ragrounds.base.errors import GaveUp
 from ragrounds.base.records import Passage
+from ragrounds.extensions.live_search.provider_budget import SearchFailed, SearchRefused
 from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
-from ragrounds.tools.web.provider_budget import SearchFailed, SearchRefused
 
 _SHOWN = 200
 """Number of a query's characters in a message."""

@@ -4,8 +4,8 @@
 BRAVE_API_KEY and SERPER_API_KEY. The Bing API that several papers used was retired in August 2025: a web run of theirs
 cannot be repeated with the same engine.
 
-The limits of each (:mod:`ragrounds.tools.web.provider_budget`) are those of its own pages in November 2026, and can be
-changed: ``tavily[rate=1.5,length=300]``.
+The limits of each (:mod:`ragrounds.extensions.live_search.provider_budget`) are those of its own pages in November
+2026, and can be changed: ``tavily[rate=1.5,length=300]``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import httpx
 
 from ragrounds.base.errors import unknown
 from ragrounds.base.specs import Spec, check_known, parse
-from ragrounds.tools.web.live_searcher import LiveHit
-from ragrounds.tools.web.provider_budget import (
+from ragrounds.extensions.live_search.live_searcher import LiveHit
+from ragrounds.extensions.live_search.provider_budget import (
     LIMITS,
     ProviderBudget,
     budget_of,
     fitted,
 )
-from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address
+from ragrounds.extensions.live_search.provider_client import ProviderClient, checked_json, own_address
 
 _MOST = 20
 """Number of results that the providers return at once."""

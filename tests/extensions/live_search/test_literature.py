@@ -10,10 +10,10 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
+from ragrounds.extensions.live_search.any_words import content_words
+from ragrounds.extensions.live_search.pubmed import parsed
 from ragrounds.tools.retriever import needs_corpus, open_searcher
 from ragrounds.tools.search_notes import SEARCH_NOTES
-from ragrounds.tools.web.any_words import content_words
-from ragrounds.tools.web.pubmed import parsed
 from tests.servers.process import Running, running
 
 LONG = "A 4-year-old boy is brought to the clinic with a barking cough. " * 4

@@ -14,10 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ragrounds.base.specs import Spec, check_known
-from ragrounds.tools.web.any_words import match_of, matched
-from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
-from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, effective, fitted
-from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address, xml_root
+from ragrounds.extensions.live_search.any_words import match_of, matched
+from ragrounds.extensions.live_search.live_searcher import LiveHit, LiveSearcher
+from ragrounds.extensions.live_search.provider_budget import LIMITS, ProviderBudget, budget_of, effective, fitted
+from ragrounds.extensions.live_search.provider_client import ProviderClient, checked_json, own_address, xml_root
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.benchmarks import load
-from ragrounds.tools.web.provider_budget import ProviderBudget, fitted
+from ragrounds.extensions.live_search.provider_budget import ProviderBudget, fitted
 from tests.conftest import Cli
 from tests.servers.process import Running, running
 from tests.servers.web_searches import KEY

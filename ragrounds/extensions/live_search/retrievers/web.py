@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Spec
+from ragrounds.extensions.live_search.live_searcher import LiveHit, LiveSearcher
 from ragrounds.tools.retriever import Retriever, RetrieverParameter
-from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 
 if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
-    from ragrounds.tools.web.pages import Fetcher
-    from ragrounds.tools.web.providers import SearchProvider
+    from ragrounds.extensions.live_search.providers import SearchProvider
+    from ragrounds.tools.web_pages import Fetcher
 
 
 class WebSearcher(LiveSearcher):
@@ -28,9 +28,9 @@ class WebSearcher(LiveSearcher):
         requested, pages = parameters["provider"], parameters["pages"]
         if not isinstance(requested, str | Spec):
             raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")
-        from ragrounds.tools.web.pages import Fetcher
-        from ragrounds.tools.web.provider_budget import effective
-        from ragrounds.tools.web.providers import SearchProvider
+        from ragrounds.extensions.live_search.provider_budget import effective
+        from ragrounds.extensions.live_search.providers import SearchProvider
+        from ragrounds.tools.web_pages import Fetcher
 
         provider_spec = requested if isinstance(requested, Spec) else Spec(requested)
         self._provider = provider or SearchProvider(provider_spec)
@@ -49,7 +49,7 @@ class WebSearcher(LiveSearcher):
     async def _text(self, hit: LiveHit) -> str:
         if self._fetcher is None:
             return hit.text
-        from ragrounds.tools.web.pages import FetchFailed, excerpt, extract
+        from ragrounds.tools.web_pages import FetchFailed, excerpt, extract
 
         try:
             page = extract(await self._fetcher.fetch(hit.id))

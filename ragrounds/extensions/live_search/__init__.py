@@ -1,0 +1,1 @@
+"""Retrievers of corpora that change by themselves: the web, by search providers, and PubMed."""

@@ -1,0 +1,1 @@
+"""Retrievers of the web and of PubMed."""

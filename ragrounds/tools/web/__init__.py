@@ -1,1 +1,0 @@
-"""The web: pages fetched with care, search providers, PubMed."""
