@@ -7,7 +7,7 @@ import pytest
 from ragrounds.base.files import convert, read_jsonl
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
-from ragrounds.evals.benchmarks.families import ddi
+from ragrounds.extensions.relations.families import ddi
 
 pytestmark = pytest.mark.data
 

@@ -37,14 +37,6 @@ from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec, parse
 from ragrounds.base.spent import known_sum
 from ragrounds.base.text import file_name_among
-from ragrounds.evals.benchmarks.trec import (
-    Judgements,
-    read_judged_run,
-    read_judgements,
-    read_tag,
-    without_own,
-    write_run,
-)
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.extensions.retrieval.comparison import (
     QueryDifference,
@@ -69,6 +61,14 @@ from ragrounds.extensions.retrieval.search import retrieve as run_queries
 from ragrounds.extensions.retrieval.similarity import MEASURES as CORRELATIONS
 from ragrounds.extensions.retrieval.similarity import score_similarity
 from ragrounds.extensions.retrieval.tables import print_retrieval, print_sets, print_similarity
+from ragrounds.extensions.retrieval.trec import (
+    Judgements,
+    read_judged_run,
+    read_judgements,
+    read_tag,
+    without_own,
+    write_run,
+)
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import used_price
 from ragrounds.models.providers import open_model

@@ -18,7 +18,7 @@ from statistics import fmean
 import numpy as np
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.evals.benchmarks.trec import Judgements, Run
+from ragrounds.extensions.retrieval.trec import Judgements, Run
 
 USUAL = ("nDCG@10", "P@10", "R@10", "R@100", "R@1000", "MAP@10", "MRR@10")
 """Measures that are computed by default."""

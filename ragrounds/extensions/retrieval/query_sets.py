@@ -35,9 +35,9 @@ from ragrounds.evals.benchmarks.benchmark import own_corpus
 from ragrounds.evals.benchmarks.catalogue import load, located, parse_reference
 from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
 from ragrounds.evals.benchmarks.family import find_family
-from ragrounds.evals.benchmarks.trec import Judgements, read_judgements
 from ragrounds.extensions.retrieval.measures import USUAL
 from ragrounds.extensions.retrieval.search import Retrieved
+from ragrounds.extensions.retrieval.trec import Judgements, read_judgements
 from ragrounds.tools.corpora import CorpusSource, passages
 from ragrounds.tools.jsonlines import bad_line, read_rows
 from ragrounds.tools.leak_guard import GUARD_FILE, read_guard

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.benchmarks.trec import read_run
 from ragrounds.extensions.exchange.formats import export_formats
+from ragrounds.extensions.retrieval.trec import read_run
 
 
 @pytest.mark.slow

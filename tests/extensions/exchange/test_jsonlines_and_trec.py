@@ -6,10 +6,10 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold
-from ragrounds.evals.benchmarks.trec import read_judgements, read_run, write_run
 from ragrounds.extensions.exchange.exporters.jsonl import json_lines
 from ragrounds.extensions.exchange.exporters.trec import judgements, searched
 from ragrounds.extensions.exchange.formats import run_file_name
+from ragrounds.extensions.retrieval.trec import read_judgements, read_run, write_run
 from tests.compare.making import add_run, questions
 from tests.extensions.exchange.conftest import SECRET
 from tests.ui.report.making import passage, traced_events

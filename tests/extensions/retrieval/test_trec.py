@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.benchmarks.trec import read_judgements, read_run, write_run
 from ragrounds.extensions.retrieval.measures import ordered
+from ragrounds.extensions.retrieval.trec import read_judgements, read_run, write_run
 
 _id = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=8)
 _score = st.floats(width=32, allow_nan=False, allow_infinity=False)

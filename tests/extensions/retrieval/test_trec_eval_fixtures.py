@@ -7,8 +7,8 @@ the measures named here.
 
 import pytest
 
-from ragrounds.evals.benchmarks.trec import read_judgements, read_run
 from ragrounds.extensions.retrieval.measures import canonical, means, measure, ordered
+from ragrounds.extensions.retrieval.trec import read_judgements, read_run
 
 pytestmark = pytest.mark.data
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Run
-from ragrounds.evals.benchmarks.trec import write_run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import every_trace
 from ragrounds.extensions.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, run_file_name
+from ragrounds.extensions.retrieval.trec import write_run
 
 Ranked = dict[str, list[tuple[str, float]]]
 

@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from ragrounds.base.files import broken, convert, quote_value, read_jsonl
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.extraction import Triplet, extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
+from ragrounds.extensions.relations.extraction import Triplet, extraction
 
 FILE = "ddi2013.jsonl"
 TYPES = {

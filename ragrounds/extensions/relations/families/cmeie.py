@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ragrounds.base.files import convert, read_jsonl
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.extraction import extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
+from ragrounds.extensions.relations.extraction import extraction
 
 
 class _Object(Struct):

@@ -1,9 +1,10 @@
 """Link prediction as multiple choice: the relation between two entities of a knowledge graph is to be chosen (MRAG,
 Section 3: distractors are the other relation types of the graph).
 
-``link[options=4,seed=0,sample=1500]:FOLDER`` reads a graph's files (:mod:`ragrounds.evals.benchmarks.graph_files`) line
-by line, several times, and never keeps them in memory. A relation that also holds between the two entities, in any part
-of the graph, is never a distractor: there is one right answer. Triplets with the same two entities are one cluster.
+``link[options=4,seed=0,sample=1500]:FOLDER`` reads a graph's files (:mod:`ragrounds.extensions.relations.graph_files`)
+line by line, several times, and never keeps them in memory. A relation that also holds between the two entities, in any
+part of the graph, is never a distractor: there is one right answer. Triplets with the same two entities are one
+cluster.
 
 | parameter | |
 |---|---|
@@ -30,10 +31,10 @@ from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.files import broken
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item, lot
-from ragrounds.evals.benchmarks.extraction import Triplet
 from ragrounds.evals.benchmarks.families.jsonl import labelled
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.evals.benchmarks.graph_files import (
+from ragrounds.extensions.relations.extraction import Triplet
+from ragrounds.extensions.relations.graph_files import (
     FILES,
     GraphFolder,
     content_number,

@@ -11,7 +11,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.families.link import gives_away
+from ragrounds.extensions.relations.families.link import gives_away
 
 NAMES = {
     "Compound::DB1": "alphamycin", "Compound::DB2": "betaprofen", "Compound::DB3": "gammastatin",

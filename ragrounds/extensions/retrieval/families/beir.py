@@ -16,7 +16,7 @@ from ragrounds.base.files import broken, convert, quote_value, read_jsonl, read_
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
+from ragrounds.extensions.retrieval.qrels import Row, check_set, graded, query_ids, relevant
 
 _QUERIES = "queries.jsonl"
 

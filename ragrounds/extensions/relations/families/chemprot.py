@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ragrounds.base.files import broken, read_text
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.extraction import Triplet, extraction
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
+from ragrounds.extensions.relations.extraction import Triplet, extraction
 
 GROUPS = {
     "CPR:3": "upregulator",

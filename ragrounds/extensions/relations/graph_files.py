@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.base.files import READ, broken, read_json, read_text
-from ragrounds.evals.benchmarks.extraction import Triplet
+from ragrounds.extensions.relations.extraction import Triplet
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")
 _SINGLE = ("drkg.tsv", "ADIntKG.tsv", "graph.tsv", "triplets.tsv")

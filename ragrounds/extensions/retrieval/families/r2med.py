@@ -17,7 +17,7 @@ from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
+from ragrounds.extensions.retrieval.qrels import Row, check_set, graded, query_ids, relevant
 
 _QUERIES, _QRELS = "query.jsonl", "qrels.jsonl"
 

@@ -12,8 +12,8 @@ import pytest
 from ragrounds.base.records import Attempt
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.scorers import find_scorer
-from tests.benchmarks.test_link_graphs import drkg
 from tests.conftest import Cli
+from tests.extensions.relations.test_link_graphs import drkg
 from tests.servers.scripted_http import Scripted
 
 TCM = [

@@ -21,8 +21,9 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.specs import Value
 from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.cards import family_cards
-from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
+from ragrounds.evals.benchmarks.families import jsonl, mirage
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
+from ragrounds.extensions.relations.families import chemprot, cmeie, ddi, link
 
 _READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyType(
     {

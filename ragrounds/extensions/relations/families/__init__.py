@@ -1,0 +1,1 @@
+"""Benchmarks of relations, one file each."""

@@ -1,0 +1,1 @@
+"""Benchmarks of retrieval, one file each."""
