@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -205,21 +205,3 @@ class Delivery(Generic[I]):
         progress_text = f"after {self.taken:,} of them" if self.taken else "at all"
         hint = " The same command goes on: nothing is doubled." if self.taken else ""
         return UserError(f"{self._clean(self.url)} did not take the {self.label} {progress_text}: {reason}.{hint}")
-
-
-def in_batches(
-    items: Iterable[I], max_items: int, size: Callable[[I], int] = lambda item: 0, limit: int = 0
-) -> Iterator[list[I]]:
-    """Yield items in batches of at most `max_items` items and of at most `limit` total size, unless one item alone is
-    larger.
-    """
-    batch, batch_size = list[I](), 0
-    for element in items:
-        item_size = size(element)
-        if batch and (len(batch) >= max_items or (limit and batch_size + item_size > limit)):
-            yield batch
-            batch, batch_size = [], 0
-        batch.append(element)
-        batch_size += item_size
-    if batch:
-        yield batch

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote
 from typing import Any
@@ -21,6 +21,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.base.chunks import in_batches
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
@@ -405,16 +406,12 @@ class _Writer:
                 connection.execute(later, [{**row, "run": number} for row in batch])
 
     def _batches(self, statement: sa.Select[Any], size: int = 100) -> Iterator[list[dict[str, Any]]]:
-        batch: list[dict[str, Any]] = []
-        n_bytes = 0
-        for row in stream(self._reading, statement, size):
-            batch.append(dict(row._mapping))
-            n_bytes += sum(len(value) for value in row if isinstance(value, bytes | str))
-            if len(batch) >= BATCH or n_bytes >= _BYTES:
-                yield batch
-                batch, n_bytes = [], 0
-        if batch:
-            yield batch
+        rows = (dict(row._mapping) for row in stream(self._reading, statement, size))
+        return in_batches(rows, BATCH, _n_bytes, _BYTES)
+
+
+def _n_bytes(row: Mapping[str, object]) -> int:
+    return sum(len(value) for value in row.values() if isinstance(value, bytes | str))
 
 
 def _texts(connection: sa.Connection) -> Fetch:

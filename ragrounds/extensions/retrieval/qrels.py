@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ragrounds.base.files import broken, quote_value
+from msgspec import Struct
+
+from ragrounds.base.files import broken, convert, quote_value, read_jsonl, read_text
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
-Row = tuple[str, str, str, float]
-"""Location in the file, query, document, score."""
 Grades = Mapping[str, Mapping[str, float]]
 """Query → document → score."""
 
 
-def graded(rows: Iterable[Row], path: Path) -> dict[str, dict[str, float]]:
-    """Return the judgements of one file; a repeated line is one judgement.
+class _Judgement(Struct):
+    q_id: str | int
+    p_id: str | int
+    score: float = 1
+
+
+def read_grades(path: Path) -> dict[str, dict[str, float]]:
+    """Read judgements: TREC's four columns, BEIR's three with or without a heading, or R2MED's JSON Lines.
+
+    A repeated line is one judgement.
 
     Raises:
-        UserError: a document is judged twice for a query, with different scores.
+        UserError: a broken line, or a document that is judged twice for a query, with different scores.
     """
     grades: dict[str, dict[str, float]] = {}
-    for location, query, document, score in rows:
+    for location, query, document, score in (_json_rows if path.suffix == ".jsonl" else _column_rows)(path):
         earlier = grades.setdefault(query, {}).setdefault(document, score)
         if earlier != score:
             problem = (
@@ -30,6 +39,33 @@ def graded(rows: Iterable[Row], path: Path) -> dict[str, dict[str, float]]:
             )
             raise broken(path, f"{problem}; one of the two is wrong", location)
     return grades
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, str, str, float]]:
+    for location, value in read_jsonl(path):
+        judgement = convert(value, _Judgement, path, location)
+        yield location, str(judgement.q_id), str(judgement.p_id), judgement.score
+
+
+def _column_rows(path: Path) -> Iterator[tuple[str, str, str, float]]:
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        # Ids may have blanks between tabs.
+        fields = line.split("\t") if line.count("\t") == 2 else line.split()
+        if len(fields) == 4:
+            del fields[1]  # TREC's second column, always 0
+        if not fields:
+            continue
+        try:
+            query, document, text = fields
+            score = float(text)
+        except ValueError:
+            if number == 1 and len(fields) == 3 and not any(letter.isdigit() for letter in fields[2]):
+                continue  # the heading
+            score = math.nan
+        if not math.isfinite(score):
+            problem = "expected query, document and score, or TREC's `query 0 document grade`"
+            raise broken(path, problem, f"line {number}")
+        yield f"line {number}", query, document, score
 
 
 def query_ids(rows: Iterable[tuple[str, str]], path: Path) -> set[str]:

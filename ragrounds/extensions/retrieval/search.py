@@ -8,12 +8,12 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from ragrounds.base.chunks import in_batches
 from ragrounds.base.contracts import BatchSearcher, MeanSearcher, Searcher, Used
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage, Query
@@ -105,7 +105,7 @@ async def retrieve(
     single_queries = iter(
         replacements.items() if batched else [(id, replacements.get(id) or Query(text)) for id, text in queries.items()]
     )
-    batches = iter(batched_items(plain, BATCH) if batched else ())
+    batches = iter(in_batches(plain.items(), BATCH) if batched else ())
 
     async def _worker() -> None:
         for batch in batches:
@@ -137,13 +137,6 @@ async def retrieve(
         used=(*used, *requests),
         size=getattr(searcher, "size", None),
     )
-
-
-def batched_items(items: Mapping[str, str], size: int) -> Iterator[list[tuple[str, str]]]:
-    """Yield the items in lists of at most `size`."""
-    remaining = iter(items.items())
-    while batch := list(islice(remaining, size)):
-        yield batch
 
 
 class _Searches:

@@ -11,11 +11,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from ragrounds.base.errors import UserError
-from ragrounds.base.files import encoding_of
-from ragrounds.base.text import fault
+from ragrounds.base.files import broken, encoding_of, quote_value
+from ragrounds.extensions.retrieval.qrels import read_grades
 
 Run = Mapping[str, Mapping[str, float]]
 """Query id → document id → score."""
@@ -102,55 +100,21 @@ def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: s
 
 
 def read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    """Read judgements: TREC's four columns, BEIR's three with a heading, or R2MED's JSON Lines.
+    """Read judgements whose grades are whole numbers, as trec_eval needs them.
 
     Raises:
-        UserError: no such file, a line that is none of these, or a document with two grades for one query.
+        UserError: as :func:`~ragrounds.extensions.retrieval.qrels.read_grades`, no judgement, or another grade.
     """
     judgements: dict[str, dict[str, int]] = {}
-    read = _json_row if path.name.endswith(".jsonl") else _columns
-    for number, line in _lines(path):
-        row = read(path, number, line)
-        if row is None:
-            continue
-        query, document, grade = row
-        value = _number(path, number, grade)
-        if not value.is_integer():
-            raise _wrong(path, number, f"the grade {grade!r} is not a whole number")
-        earlier = judgements.setdefault(query, {}).setdefault(document, int(value))
-        if earlier != value:
-            raise _wrong(
-                path, number, f"document {document!r} is judged {earlier} and {int(value)} for query {query!r}"
-            )
+    for query, grades in read_grades(path).items():
+        for document, grade in grades.items():
+            if grade != int(grade):
+                problem = f"the grade {grade:g} of {quote_value(document)} is not a whole number"
+                raise broken(path, problem, f"query {quote_value(query)}")
+        judgements[query] = {document: int(grade) for document, grade in grades.items()}
     if not judgements:
         raise UserError(f"The judgements {str(path)!r} are empty: expected lines `query 0 document grade`.")
     return judgements
-
-
-def _columns(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
-    fields = line.split("\t") if line.count("\t") == 2 else line.split()
-    if len(fields) == 3:
-        # A heading has no digit in its third column.
-        if number == 1 and not any(letter.isdigit() for letter in fields[2]):
-            return None  # BEIR's heading
-        return fields[0], fields[1], fields[2]
-    if len(fields) != 4:
-        raise _wrong(path, number, "expected `query 0 document grade`, or BEIR's `query document grade`")
-    return fields[0], fields[2], fields[3]
-
-
-class _Judged(msgspec.Struct):
-    q_id: str | int
-    p_id: str | int
-    score: int | float = 1
-
-
-def _json_row(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
-    try:
-        row = msgspec.json.decode(line, type=_Judged)
-    except (msgspec.MsgspecError, RecursionError) as problem:
-        raise _wrong(path, number, fault(problem)) from None
-    return str(row.q_id), str(row.p_id), str(row.score)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -61,9 +61,9 @@ def test_the_three_forms_of_judgements(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("x.tsv", "q d 1.5\n", "line 1 .*whole number"),
-        ("x.tsv", "q d\n", "line 1 .*expected"),
-        ("x.jsonl", '{"q_id": "a"}\n', "line 1 .*p_id"),
+        ("x.tsv", "q d 1.5\n", "query 'q': the grade 1.5 .*whole number"),
+        ("x.tsv", "q d\n", "line 1: expected"),
+        ("x.jsonl", '{"q_id": "a"}\n', "line 1: .*p_id"),
         ("x.tsv", "query-id\tcorpus-id\tscore\n", "are empty"),
     ],
 )
@@ -83,7 +83,7 @@ def test_two_grades_for_one_pair_are_an_error(tmp_path):
     path.write_text("q\td\t1\nq\td\t1\n")
     assert read_judgements(path) == {"q": {"d": 1}}
     path.write_text("q\td\t1\nq\td\t0\n")
-    with pytest.raises(UserError, match=r"line 2 of .*: document 'd' is judged 1 and 0 for query 'q'"):
+    with pytest.raises(UserError, match="line 2: the document 'd' is judged 1 and 0 for the query 'q'"):
         read_judgements(path)
 
 

@@ -21,13 +21,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ragrounds.base.addresses import check_address
+from ragrounds.base.chunks import in_batches
 from ragrounds.base.errors import UserError
 from ragrounds.base.http import HttpAnswer
 from ragrounds.base.records import Run
 from ragrounds.base.text import safe
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace
-from ragrounds.extensions.exchange.delivery import Delivery, Refusal, in_batches
+from ragrounds.extensions.exchange.delivery import Delivery, Refusal
 from ragrounds.extensions.exchange.exporters.openinference import PROJECT, openinference
 from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, node_digest, trace_digest, trace_nodes
 from ragrounds.extensions.exchange.formats import (

@@ -6,17 +6,16 @@ As questions: the judged queries of a split with their relevant documents. Grade
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.base.files import broken, convert, quote_value, read_jsonl, read_text
+from ragrounds.base.files import broken, convert, quote_value, read_jsonl
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.extensions.retrieval.qrels import Row, check_set, graded, query_ids, relevant
+from ragrounds.extensions.retrieval.qrels import check_set, query_ids, read_grades, relevant
 
 _QUERIES = "queries.jsonl"
 
@@ -35,7 +34,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     folder, split = source.path, source.text("split", "test")
     name = source.dataset or folder.name
     qrels = folder / "qrels" / f"{split}.tsv"
-    documents = relevant(graded(_rows(qrels), qrels))
+    documents = relevant(read_grades(qrels))
     path = folder / _QUERIES
     seen = set()
     for location, value in read_jsonl(path):
@@ -66,23 +65,8 @@ def check(source: BenchmarkSource) -> list[Path]:
     path = source.path / _QUERIES
     rows = ((location, convert(value, _Query, path, location)._id) for location, value in read_jsonl(path))
     queries = query_ids(rows, path)
-    grades_by_file = {file: graded(_rows(file), file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
+    grades_by_file = {file: read_grades(file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
     return [check_set(source.path, queries, _QUERIES, grades_by_file)]
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    """Yield the lines of a tab-separated file with or without a heading."""
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
-        fields = line.split("\t")
-        if not line.strip() or (number == 1 and fields[0] == "query-id"):
-            continue
-        try:
-            query, document, score = fields[0], fields[1], float(fields[2])
-        except (IndexError, ValueError):
-            score = math.nan
-        if not math.isfinite(score):
-            raise broken(path, "expected query, document and score between tabs", f"line {number}")
-        yield f"line {number}", query, document, score
 
 
 FAMILY = Family(

@@ -17,7 +17,7 @@ from ragrounds.base.records import Gold, Question
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.extensions.retrieval.qrels import Row, check_set, graded, query_ids, relevant
+from ragrounds.extensions.retrieval.qrels import check_set, query_ids, read_grades, relevant
 
 _QUERIES, _QRELS = "query.jsonl", "qrels.jsonl"
 
@@ -27,12 +27,6 @@ class _Query(Struct):
     text: str
     answer: str = ""
     body_system: str | None = None
-
-
-class _Judgement(Struct):
-    q_id: str | int
-    p_id: str | int
-    score: float = 1
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
@@ -74,19 +68,13 @@ def check(source: BenchmarkSource) -> list[Path]:
         path, qrels = folder / _QUERIES, folder / _QRELS
         rows = ((location, str(convert(value, _Query, path, location).id)) for location, value in read_jsonl(path))
         queries = query_ids(rows, path)
-        corpora.append(check_set(folder, queries, _QUERIES, {qrels: graded(_rows(qrels), qrels)}))
+        corpora.append(check_set(folder, queries, _QUERIES, {qrels: read_grades(qrels)}))
     return corpora
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    for location, value in read_jsonl(path):
-        judgement = convert(value, _Judgement, path, location)
-        yield location, str(judgement.q_id), str(judgement.p_id), judgement.score
 
 
 def _dataset(folder: Path, name: str) -> Iterator[Item]:
     qrels = folder / _QRELS
-    documents_by_query = relevant(graded(_rows(qrels), qrels))
+    documents_by_query = relevant(read_grades(qrels))
     path = folder / _QUERIES
     for location, value in read_jsonl(path):
         query = convert(value, _Query, path, location)
