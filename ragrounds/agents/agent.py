@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -83,11 +84,11 @@ class Agent(Struct, frozen=True, kw_only=True):
         return parse(self.spec).name
 
 
-def names() -> list[str]:
-    """Return the names of the shipped agents."""
-    return sorted(
-        file.name.removesuffix(".toml") for file in files(__package__).iterdir() if file.name.endswith(".toml")
-    )
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of the shipped agents, in order."""
+    folder = files(__package__).iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder if file.name.endswith(".toml")))
 
 
 AGENTS: ExtensionPoint[object] = ExtensionPoint(

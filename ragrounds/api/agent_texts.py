@@ -48,13 +48,6 @@ def agent_texts(given_agents: object) -> list[tuple[str, str | None]]:
     return [(text, names[number] if names else alias) for number, (text, alias) in enumerate(pairs)]
 
 
-def calls_our_models(agent: str) -> bool:
-    """Return True if an agent asks the models of ragrounds, as every built-in agent does, and a user's system that
-    takes its context.
-    """
-    return kind_of(open_agent(agent).card).uses_our_models()
-
-
 def with_settings(request: RunArguments, tell: Callable[[str], None]) -> tuple[RunArguments, Mapping[str, NotReplayed]]:
     """Add the request's settings for users' systems to the agents' texts.
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import join, quote
 
-from ragrounds.api.agent_texts import calls_our_models
 from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import open_selected_runs
@@ -30,14 +29,14 @@ Budgets, displays, places of workers and stopping rules are not stored: they bel
 
 
 def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
-    """Return a request without its agents, as options of `ragrounds run`. Texts that look like keys are removed."""
+    """Return a request without its agents, as options of `ragrounds run`. Texts that look like keys are removed.
+
+    The planning of each run leaves out those that have no effect on its agent.
+    """
     server = recipe.defaults
     urls = str(server["base_url"]).split(",") if server["base_url"] else []
     values = {name: getattr(request, name) for name in _STORED_ARGUMENTS}
-    if any(calls_our_models(agent) for agent in recipe.agents):
-        values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
-    else:
-        values |= {"model": None, "base_url": None, "alias": None}
+    values |= {"model": recipe.model, "base_url": urls, "alias": server["alias"]}
     values |= {"question": request.questions, "concurrency": request.in_flight, "scorer": request.scorers}
     options: list[str] = []
     for name, argument in values.items():

@@ -38,7 +38,7 @@ from ragrounds.evals.compare.question_values import QuestionValues, reading_note
 from ragrounds.evals.compare.server_noise import ServerNoise, concurrency_note, server_noise
 from ragrounds.evals.compare.stopped_runs import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.compare.strategy_steps import StrategyStep, strategy_steps
-from ragrounds.evals.judges.gate import is_withheld, withheld_notes
+from ragrounds.evals.judges.gate import withheld_notes, withheld_reason
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import missing_notes, stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
@@ -565,7 +565,7 @@ class _Tables:
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
             judges=judges,
             noise=self.judges.noise(run, scorer.name),
-            withheld=is_withheld(self.basis.scores[run.id].get(scorer.name, ())),
+            withheld=bool(withheld_reason(self.basis.scores[run.id].get(scorer.name, ()))),
         )
 
     def _pairs(

@@ -365,14 +365,10 @@ def asked_models(recipe: Recipe) -> list[str]:
     Raises:
         UserError: as :func:`open_agents`.
     """
-    agents = _all_agents(recipe)
+    agents = [agent for text in recipe.agents for agent in open_agent(text).with_inner]
+    texts = {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}
     retrievers = [parse(agent.card.retriever) for agent in agents if agent.card.searches]
-    return [*sorted(model_texts_of(recipe)), *(text for spec in retrievers for text in embedding_models(spec))]
-
-
-def _all_agents(recipe: Recipe) -> list[Agent]:
-    """Return a recipe's agents, and all agents inside them."""
-    return [agent for text in recipe.agents for agent in open_agent(text).with_inner]
+    return [*sorted(texts), *(text for spec in retrievers for text in embedding_models(spec))]
 
 
 def agent_identity(opened: OpenedAgent) -> dict[str, object]:
@@ -552,7 +548,7 @@ async def with_servers(
         return recipe
     from ragrounds.models.started import give_up, served
 
-    opened = {text: recipe.served.get(text, text) for text in sorted(model_texts_of(recipe))}
+    opened = {text: recipe.served.get(text, text) for text in asked_models(recipe)}
     try:
         joined = await asyncio.to_thread(exit_stack.enter_context, served(opened.values(), tell, died))
     except asyncio.CancelledError:
@@ -563,14 +559,4 @@ async def with_servers(
 
 def needs_servers(recipe: Recipe) -> bool:
     """Return True if a model of the recipe would start a server."""
-    return any(starts_server(text) for text in model_texts_of(recipe))
-
-
-def model_texts_of(recipe: Recipe) -> set[str]:
-    """Return the texts of all models of a recipe's agents.
-
-    Raises:
-        UserError: as :func:`open_agents`.
-    """
-    agents = _all_agents(recipe)
-    return {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}
+    return any(starts_server(text) for text in asked_models(recipe))

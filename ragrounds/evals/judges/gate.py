@@ -54,12 +54,8 @@ def gated(scores: Sequence[Score], gates: Sequence[JudgeGate]) -> tuple[Score, .
     return tuple(replace(score, value=None, reason=reason) for score in scores)
 
 
-def is_withheld(scores: Sequence[Score]) -> bool:
-    """Return True if the judge of these scores failed its probes."""
-    return bool(_withheld_reason(scores))
-
-
-def _withheld_reason(scores: Sequence[Score]) -> str:
+def withheld_reason(scores: Sequence[Score]) -> str:
+    """Return the reason why scores are withheld, a failed probe of their judge; empty if they are shown."""
     return next((score.reason for score in scores if score.reason.startswith(WITHHELD)), "")
 
 
@@ -67,5 +63,5 @@ def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequen
     """Yield the reasons why scores of runs are withheld; `scores` are by run and scorer."""
     for run in runs:
         for name, run_scores in scores[run.id].items():
-            if reason := _withheld_reason(run_scores):
+            if reason := withheld_reason(run_scores):
                 yield f"{run.id}: the scores under {name} are {reason}."

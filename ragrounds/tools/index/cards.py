@@ -86,7 +86,7 @@ def unfolded(spec: Spec) -> Spec:
         UserError: a parameter is given both inside and outside the brackets.
     """
     model = spec.parameters.get("model")
-    if spec.name != "dense" and spec.name not in cards():
+    if model is None or (spec.name != "dense" and spec.name not in cards()):
         return spec
     if isinstance(model, str) and model.startswith("openai:") and "[" in model:
         model = parse(model)

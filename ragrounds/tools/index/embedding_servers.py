@@ -64,8 +64,8 @@ def _name(spec: Spec) -> str:
 
 def _model(spec: Spec) -> str:
     """Return the text of the embedder's model; empty if it is not behind an address."""
-    name, base_url = _name(spec), str(spec.parameters.get("base_url", ""))
-    if not name or not base_url:
+    base_url = str(spec.parameters.get("base_url", ""))
+    if not base_url or not (name := _name(spec)):
         return ""
     if "," in base_url:
         raise UserError(f"{str(spec)!r}: an embedder asks one server; base_url={base_url!r} names several.")
