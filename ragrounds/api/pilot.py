@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import time
 from collections.abc import Sequence
@@ -12,9 +13,16 @@ from ragrounds.api.progress import run_listener
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Question
+from ragrounds.base.records import FINAL, Question
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.engine.progress import Projection, costs_money, pilot_questions, projection
+from ragrounds.evals.engine.progress import (
+    FinishedAttempts,
+    Projection,
+    costs_money,
+    finished_attempts,
+    pilot_questions,
+    projection,
+)
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.projection import dollars_span, duration_span
 
@@ -44,7 +52,7 @@ class Pilot:
         seed: int | None,
         only: bool,
     ) -> None:
-        self._store, self._planned_runs, self._all = store, planned_runs, questions
+        self._planned_runs, self._all = planned_runs, questions
         settings, in_flight = execution.used_settings, execution.in_flight
         self._repeated = execution.repeat
         self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
@@ -54,7 +62,10 @@ class Pilot:
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
         may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        first = pilot_questions(store, planned_runs, questions, seed) if may_ask or cost is not False else None
+        is_needed = may_ask or cost is not False
+        # They are read here, before any call is in flight, because reading 100,000 takes a second.
+        finished = finished_attempts(store, planned_runs) if is_needed or only else {}
+        first = pilot_questions(finished, questions, seed) if is_needed else None
         self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
@@ -63,14 +74,21 @@ class Pilot:
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
         self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0
-        self._reported = first is None or (self.asks and not self._steady)
+        self._reported = first is None or only or (self.asks and not self._steady)
         self._alone = execution.alone
         self._ended, self._wave = 0, (0.0, 0.0)
+        self._reports = (not self._reported) + (self.asks or only)
+        """Number of reports to come, by :meth:`hear` and by :meth:`settle` or :meth:`tell`."""
+        self._finished = finished if self._reports else {}
+        """Finished attempts of each run, as long as a report needs them."""
+        self._reporting: asyncio.Task[None] | None = None
 
     def hear(self, finished: FinishedAttempt) -> None:
         """Report the projection when every agent has answered the pilot's questions, and enough attempts were in
         flight.
         """
+        if finished.attempt.status in FINAL and finished.run.id in self._finished:
+            self._finished[finished.run.id].append(replace(finished.attempt, text="", events=()))
         self._due[finished.run.id] -= 1
         self._ended += 1
         if self._ended == self._steady - self._in_flight:  # late imports and first connections are not measured
@@ -79,13 +97,23 @@ class Pilot:
             return
         self._reported = True
         wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
-        projected = self._projection(processor / wall if self._steady and self._alone else None)
+        share = processor / wall if self._steady and self._alone else None
+        self._reporting = asyncio.create_task(self._report(self._take_finished(), share))
+
+    async def finish(self) -> None:
+        """Wait for the report of the projection, if it is being computed."""
+        if self._reporting is not None:
+            await self._reporting
+
+    async def _report(self, attempts: FinishedAttempts, processor: float | None) -> None:
+        # In a thread, because summing the attempts of a large resumed run would keep all calls waiting.
+        projected = await asyncio.to_thread(self._projection, attempts, processor)
         if projected is not None and _is_worth_reporting(projected):
             self._listener.projected(projected)
 
     def tell(self) -> None:
         """Report the projection, if there are finished attempts to project from."""
-        if (projected := self._projection()) is not None:
+        if (projected := self._projection(self._take_finished())) is not None:
             self._listener.projected(projected)
 
     def settle(self) -> None:
@@ -94,7 +122,7 @@ class Pilot:
         Raises:
             UserError: the projection is above a threshold, and the listener does not confirm.
         """
-        projected = self._projection()
+        projected = self._projection(self._take_finished())
         if projected is None:
             return
         above = []
@@ -112,8 +140,15 @@ class Pilot:
                 f"{' or '.join(option for _, _, option in above)}; finished work is saved."
             )
 
-    def _projection(self, processor: float | None = None) -> Projection | None:
-        projected = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
+    def _take_finished(self) -> FinishedAttempts:
+        attempts = {run: tuple(finished) for run, finished in self._finished.items()}
+        self._reports -= 1
+        if not self._reports:
+            self._finished = {}
+        return attempts
+
+    def _projection(self, attempts: FinishedAttempts, processor: float | None = None) -> Projection | None:
+        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor)
         return None if projected is None else replace(projected, repeated=self._repeated)
 
 

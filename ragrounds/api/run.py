@@ -419,14 +419,17 @@ class _Replay:
                     count(finished)
                     pilot.hear(finished)
 
-                return await self._replay(
-                    ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
-                    questions,
-                    self._loaded.golds,
-                    concurrency=request.in_flight,
-                    stops=stops,
-                    listener=observe,
-                )
+                try:
+                    return await self._replay(
+                        ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
+                        questions,
+                        self._loaded.golds,
+                        concurrency=request.in_flight,
+                        stops=stops,
+                        listener=observe,
+                    )
+                finally:
+                    await pilot.finish()
 
         async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
             if not counts.left:  # importing the scheduler takes a second, so it is not loaded without need

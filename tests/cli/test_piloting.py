@@ -6,11 +6,18 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ragrounds as rr
+from ragrounds.api import pilot
+from ragrounds.base.records import Attempt
+from ragrounds.evals.engine.progress import PILOT, Projection
+from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.servers.scripted_http import GOOD, Scripted, scripted
 
@@ -70,6 +77,38 @@ def test_a_short_rest_that_costs_more_than_some_cents_is_said(
     done = command(*RUN, *options, "--base-url", server.url, OPENAI_API_KEY="k", RAGROUNDS_PROJECT_ABOVE_DOLLARS="100")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Estimate for the remaining attempts") == 1
+
+
+@pytest.mark.usefixtures("prices")
+def test_nobody_waits_while_a_resumed_run_is_projected(
+    server: Scripted, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its attempts are read before the first call, and summed outside the event loop's thread."""
+    (home / "prices.toml").write_text('["openai:paid"]\ninput = 100\noutput = 1000\n', encoding="utf-8")
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    calls_at_read, threads, projections = list[int](), list[threading.Thread](), list[Projection]()
+    read, project = Store.summaries, pilot.projection
+
+    def read_summaries(*arguments: Any) -> list[Attempt]:
+        calls_at_read.append(server.calls)
+        return read(*arguments)
+
+    def project_attempts(*arguments: Any) -> Projection | None:
+        threads.append(threading.current_thread())
+        projections.extend(filter(None, [project(*arguments)]))
+        return projections[-1]
+
+    given: Any = {"agents": "direct", "model": "openai:paid", "base_url": server.url, "limit": COUNT, "concurrency": 1}
+    with pytest.raises(rr.UserError):  # after its pilot
+        rr.run(**given)
+    monkeypatch.setattr(Store, "summaries", read_summaries)
+    monkeypatch.setattr(pilot, "projection", project_attempts)
+    rr.run(**given, confirmed=True)
+    assert PILOT in calls_at_read
+    assert not [calls for calls in calls_at_read if PILOT < calls < COUNT]
+    assert threading.main_thread() not in threads
+    assert [(agent.seen, agent.attempts) for found in projections for agent in found.agents] == [(11, COUNT - 11)]
 
 
 @pytest.mark.usefixtures("prices")

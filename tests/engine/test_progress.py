@@ -14,8 +14,8 @@ from ragrounds.evals.engine.progress import (
     PILOT,
     ReplayProgress,
     RunProgress,
-    attempts_left,
     costs_money,
+    finished_attempts,
     pilot_questions,
     project,
     projection,
@@ -59,17 +59,16 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
         planned(store, "direct", asked, golds, cheap),
         planned(store, "direct_cot", asked, golds, dear, epochs=2),
     ]
-    assert projection(store, planned_runs, asked, 4) is None
-    first = pilot_questions(store, planned_runs, asked, 0)
+    assert projection(planned_runs, finished_attempts(store, planned_runs), asked, 4) is None
+    first = pilot_questions(finished_attempts(store, planned_runs), asked, 0)
     assert first is not None
     assert len(first) == PILOT
     assert list(first) != asked[:PILOT]
     await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), first, golds)
-    assert pilot_questions(store, planned_runs, asked, 0) == ()  # they are a part of the run
-    found = projection(store, planned_runs, asked, 4)
+    assert pilot_questions(finished_attempts(store, planned_runs), asked, 0) == ()  # they are a part of the run
+    found = projection(planned_runs, finished_attempts(store, planned_runs), asked, 4)
     assert found is not None
     assert [(one.attempts, one.seen) for one in found.agents] == [(32, 8), (64, 16)]
-    assert [attempts_left(store, one.run, asked) for one in planned_runs] == [32, 64]
     assert found.cost is not None
     assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)
     assert found.cost.high == pytest.approx(found.cost.value)
@@ -85,7 +84,7 @@ async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
     unknown = ScriptedModel(say=lambda request: Reply(text="A"), cost=None, spec="test:unknown")
     other = planned(store, "direct_cot", asked, golds, unknown)
     await replay(ReplayedRuns(store, StoreJournal(store), [known, other], scorers_for), asked[:3], golds)
-    found = projection(store, [known, other], asked, 4)
+    found = projection([known, other], finished_attempts(store, [known, other]), asked, 4)
     assert found is not None
     assert (found.agents[1].cost, found.agents[1].tokens) == (None, None)
     assert (found.cost, found.tokens) == (None, None)
@@ -100,11 +99,11 @@ def test_time_is_that_of_attempts_that_met_a_full_house(store: Store) -> None:
         for at, (question, seconds) in enumerate(zip(asked, [9.0] * 4 + [1.0] * PILOT, strict=False))
     ]
     store.add_attempts(one.run, made)
-    found = projection(store, [one], asked, 4, processor=0.9)
+    found = projection([one], finished_attempts(store, [one]), asked, 4, processor=0.9)
     assert found is not None
     assert found.seconds.value == (100 - 4 - PILOT) / 4
     assert found.processor_bound
-    few = projection(store, [one], asked, 8)
+    few = projection([one], finished_attempts(store, [one]), asked, 8)
     assert few is not None
     assert few.seconds.value == pytest.approx((4 * 9 + PILOT) / (4 + PILOT) * (100 - 4 - PILOT) / 8)
     assert not few.processor_bound
@@ -112,7 +111,7 @@ def test_time_is_that_of_attempts_that_met_a_full_house(store: Store) -> None:
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:
     asked, golds = questions(2 * PILOT)
-    assert pilot_questions(store, [planned(store, "direct", asked, golds)], asked, 0) is None
+    assert pilot_questions(finished_attempts(store, [planned(store, "direct", asked, golds)]), asked, 0) is None
 
 
 def test_which_models_cost_money(store: Store) -> None:

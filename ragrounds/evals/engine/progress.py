@@ -273,28 +273,39 @@ def project(seen: Sequence[float], more: int) -> ProjectedSum:
     return ProjectedSum(value=more * mean, low=max(0.0, more * mean - half), high=more * mean + half)
 
 
+FinishedAttempts = Mapping[str, Sequence[Attempt]]
+"""Run id → attempts with a final status, without text and events."""
+
+
+def finished_attempts(store: Store, planned_runs: Sequence[PlannedRun]) -> dict[str, list[Attempt]]:
+    """Read the attempts of some runs that are not made again."""
+    return {
+        planned.run.id: [attempt for attempt in store.summaries(planned.run, True) if attempt.status in FINAL]
+        for planned in planned_runs
+    }
+
+
 def projection(
-    store: Store,
     planned_runs: Sequence[PlannedRun],
+    finished: FinishedAttempts,
     questions: Sequence[Question],
     in_flight: int,
     processor: float | None = None,
 ) -> Projection | None:
-    """Project the cost of the questions still to be asked; ``None`` if a run has no attempt yet.
+    """Project the cost of the questions still to be asked; ``None`` if a run has no finished attempt yet.
 
     Time is based on attempts that began once the allowed number were in flight, if there are enough. The first attempts
     wait for connections, and do not yet wait for each other.
     """
     agents, n_first = [], in_flight // len(planned_runs)
     for planned in planned_runs:
-        seen = sorted(
-            (attempt for attempt in store.summaries(planned.run) if attempt.status in FINAL),
-            key=lambda attempt: attempt.at,
-        )
+        run, seen = planned.run, sorted(finished[planned.run.id], key=lambda attempt: attempt.at)
         if not seen:
             return None
         steady = seen[n_first:] if len(seen) >= n_first + PILOT else seen
-        agents.append(_agent(planned.run, seen, steady, attempts_left(store, planned.run, questions)))
+        done = _keys(seen)
+        left = sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
+        agents.append(_agent(run, seen, steady, left))
     clock = _total([agent.seconds for agent in agents])
     at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
     return Projection(
@@ -314,30 +325,27 @@ def projection(
 
 
 def pilot_questions(
-    store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], seed: int | None
+    finished: FinishedAttempts, questions: Sequence[Question], seed: int | None
 ) -> tuple[Question, ...] | None:
     """Choose the questions to ask first: as many as are missing until every run has answered `PILOT` questions.
 
     ``None`` if so few questions are left that a projection is not worthwhile.
 
     Args:
-        store: where the runs are.
-        planned_runs: the runs.
+        finished: of each run.
         questions: all that are asked.
         seed: of the random sample; ``None``: the first ones, of an order that is random already.
     """
-    done = [store.settled(planned.run) for planned in planned_runs]
-    answered = {question.id for question in questions if all((question.id, 0) in finished for finished in done)}
+    done = [_keys(attempts) for attempts in finished.values()]
+    answered = {question.id for question in questions if all((question.id, 0) in keys for keys in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
     in_order = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
     return tuple([question for question in in_order if question.id not in answered][: max(0, PILOT - len(answered))])
 
 
-def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
-    """Count the attempts of a run that are still to be made at these questions."""
-    done = store.settled(run)
-    return sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
+def _keys(attempts: Sequence[Attempt]) -> set[AttemptKey]:
+    return {(attempt.question_id, attempt.epoch) for attempt in attempts}
 
 
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
