@@ -114,6 +114,21 @@ def sigterm_is_not_handled() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """SQL that was executed since the test began, on any store."""
+    from sqlalchemy import Engine, event
+
+    executed: list[str] = []
+
+    def record(connection: object, cursor: object, statement: str, *_: object) -> None:
+        executed.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", record)
+    yield executed
+    event.remove(Engine, "before_cursor_execute", record)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data; the test is skipped where there is none."""

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -27,17 +27,26 @@ _TAG = (
 )
 _MARK_SIGNS = "<[&◁"
 """Characters with which a mark of a thought begins."""
-_THOUGHT_MARKS = re.compile(
-    rf"(?=[<\[&◁])(?:(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
-    r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
-    r"|<\|channel>thought\b"  # Gemma
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>)"
-    rf"|(?:<|&lt;)/{_TAG}\s?(?:>|&gt;)"
-    r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
-    r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>)",
-    re.IGNORECASE,
-)
-"""Marks at the beginning (group ``begin``) and at the end of a thought."""
+
+
+@cache
+def _thought_marks() -> re.Pattern[str]:
+    """Return the pattern of the marks at the beginning (group ``begin``) and at the end of a thought.
+
+    It is compiled when a reply may have such a mark, because this takes 30 ms.
+    """
+    return re.compile(
+        rf"(?=[<\[&◁])(?:(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
+        r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
+        r"|<\|channel>thought\b"  # Gemma
+        r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>)"
+        rf"|(?:<|&lt;)/{_TAG}\s?(?:>|&gt;)"
+        r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
+        r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>)",
+        re.IGNORECASE,
+    )
+
+
 _BARE_CHANNELS = (
     (re.compile(r"\A\s{0,9}analysis(?=[A-Z])"), "<think>"),
     (re.compile(r"assistantfinal(?=\S)"), "</think>"),
@@ -155,7 +164,7 @@ def split_thoughts(text: str) -> tuple[str, list[Omission]]:
         text = channel.sub(mark_text, text)
     parts, start, begin, first = list[str](), 0, -1, 0
     # Most replies have no mark, and the search for its beginning is the slowest part of reading them.
-    for mark in _THOUGHT_MARKS.finditer(text) if any(sign in text for sign in _MARK_SIGNS) else ():
+    for mark in _thought_marks().finditer(text) if any(sign in text for sign in _MARK_SIGNS) else ():
         if begin < 0:
             parts.append(text[start : mark.start()])
         if mark["begin"] is not None:

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
@@ -71,30 +70,22 @@ def test_of_too_many_runs_none_are_paired_and_a_note_says_how():
     assert len(chosen_pairs([str(number) for number in range(50)])[0]) == MOST_PAIRS
 
 
-def counted(monkeypatch, home, count):
+def counted(monkeypatch, statements, home, count):
     """Pair tests and SQL statements of one comparison with a baseline."""
     stage(home, count, size=3)
-    tests, statements = [], []
-    real = compared.paired
+    tests, real = [], compared.paired
     monkeypatch.setattr(compared, "paired", lambda *given, **more: tests.append(1) or real(*given, **more))
-
-    def heard(*given):
-        statements.append(given[2])
-
     names = list(rr.runs(home=home).ids)
-    sa.event.listen(sa.Engine, "before_cursor_execute", heard)
-    try:
-        rr.compare(names, baseline=names[0], home=home)
-    finally:
-        sa.event.remove(sa.Engine, "before_cursor_execute", heard)
-        monkeypatch.undo()
+    statements.clear()
+    rr.compare(names, baseline=names[0], home=home)
+    monkeypatch.undo()
     return len(tests), len(statements)
 
 
 @pytest.mark.slow
-def test_the_work_grows_with_the_runs_and_not_with_their_square(monkeypatch, tmp_path):
+def test_the_work_grows_with_the_runs_and_not_with_their_square(monkeypatch, statements, tmp_path):
     sizes = (5, 10, 30)
-    found = [counted(monkeypatch, tmp_path / str(size), size) for size in sizes]
+    found = [counted(monkeypatch, statements, tmp_path / str(size), size) for size in sizes]
     assert [tests for tests, _ in found] == [size - 1 for size in sizes]
     few, some, many = (statements for _, statements in found)
     assert many - some == 4 * (some - few), "as many statements for every further run"

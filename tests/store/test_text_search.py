@@ -14,10 +14,12 @@ from ragrounds.api.runs import collect_garbage
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Attempt, Call, Left, Message, Noted, Question, Reply, ToolCall, Usage
+from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
+from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.text_folding import TextQueryError, fold, terms_of, words_of
 from ragrounds.evals.trace.text_index import FILE
 from ragrounds.evals.trace.text_search import TextSearch, call_texts, own_texts, without_texts
@@ -56,9 +58,6 @@ async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it i
     return store.number(one.run)
 
 
-PLACES = {(f"t/{number}", 0) for number in range(200)}
-
-
 def search_of(store: Store) -> TextSearch:
     runs = store.runs()
     return TextSearch(store, runs, [store.number(run) for run in runs])
@@ -69,9 +68,9 @@ def found(store: Store, text: str, *fields: str, search: TextSearch | None = Non
     search, test = search or search_of(store), TextTest(text, fields)
     hits = []
     for number, run in enumerate(store.runs()):
-        search.index(number, search.unread(number, [test], PLACES), lambda done: None)
+        search.index(number, search.unread(number, [test]), lambda done: None)
         hits += [(run.agent, id) for id in search.questions(number, test).get(0, ())]
-        assert not search.unread(number, [test], PLACES)
+        assert not search.unread(number, [test])
     return sorted(hits)
 
 
@@ -168,22 +167,36 @@ async def test_what_was_looked_through_is_remembered_until_it_is_written_again(s
     await filled(store)
     search, test = search_of(store), TextTest("lymphedema")
     [number] = [place for place, run in enumerate(store.runs()) if run.agent == "vanilla_rag"]
-    assert len(search.unread(number, [test], PLACES)) == 3
+    assert len(search.unread(number, [test])) == 3
     assert not search.questions(number, test)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt
 
-    unread = search.unread(number, [test], {("t/1", 0)})
+    unread = search.unread(number, [test])
     with pytest.raises(KeyboardInterrupt):
-        search.index(number, unread, stop)
+        search.index(number, {("t/1", 0): unread["t/1", 0]}, stop)
     assert search.questions(number, test) == {0: ["t/1"]}
-    assert sorted(search.unread(number, [test], PLACES)) == [("t/0", 0), ("t/2", 0)]
+    assert sorted(search.unread(number, [test])) == [("t/0", 0), ("t/2", 0)]
     assert found(store, "lymphedema", search=search) == ALL
     with store.engine.begin() as connection:  # one is made again, and is damaged
         again = sa.update(schema.attempts).where(schema.attempts.c.question_id == "t/0")
         connection.execute(again.values(at=schema.attempts.c.at + 1, body=b"no record"))
     assert found(store, "lymphedema", search=search) == ALL[1:]
+
+
+async def test_a_filter_that_was_used_before_reads_neither_questions_nor_scores_twice(
+    store: Store, statements: list[str]
+) -> None:
+    await filled(store)
+    pages = Pages(store, store.runs())
+    pages.complete('"lymphedema"')
+    statements.clear()
+    pages.complete('"edema"')
+    assert not [statement for statement in statements if "FROM questions" in statement]
+    for run in store.runs():
+        assert not refresh_scores(store, run)
+    assert sum("DISTINCT" in statement for statement in statements) == len(store.runs())
 
 
 async def test_the_index_goes_with_the_words_that_are_removed(home: Path) -> None:
@@ -202,7 +215,7 @@ async def test_the_index_is_a_file_that_may_be_deleted_and_is_not_taken_from_ano
         await filled(first)
         assert found(first, "lymphedema") == ALL
         later, file = search_of(first), tmp_path / "a" / FILE
-        assert not any(later.unread(number, [], PLACES) for number in range(2))
+        assert not any(later.unread(number, []) for number in range(2))
         assert found(first, "lymphedema", search=later) == ALL
         shutil.copy(file, tmp_path / "copy")
         file.write_bytes(b"no database" * 1000)

@@ -135,7 +135,7 @@ class AttemptRunner:
             prompts=PromptFolder(agent.card.prompts, agent.layout),
             caps=agent.caps,
             finished=store.done(run),
-            scored=frozenset(store.score_codes(run)),
+            scored=frozenset(store.scorers(run)),
             at_once=None if kind.takes_context() else AttemptsAtOnce(),
             draws=AgentRandomness(agent),
             reads=RunDependencies(store, planned, asks=journal.mode != "replay"),

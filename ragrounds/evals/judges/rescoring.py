@@ -87,7 +87,7 @@ def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
     Every attempt is written with its scores, so the rows are lost. Judges are left out: they may judge a part of a run.
     """
     missing: dict[str, list[AttemptKey]] = {}
-    for name in sorted(store.score_codes(run).keys() | store.lost_scorers(run)):
+    for name in sorted({*store.scorers(run), *store.lost_scorers(run)}):
         if not _is_computed(name) or not (keys := store.unscored(run, name)):
             continue
         scorer = described(name)

@@ -388,7 +388,7 @@ class Store:
         prefix, key = f"{schema.RUN_SCORER}{run.id} ", schema.meta.c.key
         keys = [row.key for row in self._read(sa.select(key).where(key.startswith(prefix, autoescape=True)))]
         # LIKE ignores case, so the exact comparison is made here.
-        names = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} - self.score_codes(run).keys()
+        names = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}.difference(self.scorers(run))
         return {name for name in names if self.unscored(run, name)}
 
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
@@ -434,6 +434,10 @@ class Store:
         with snapshot(self.engine) as connection:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
             yield from scores_of(run, rows)
+
+    def scorers(self, run: Run) -> tuple[str, ...]:
+        """Return the scorers that have scored something in a run, by name."""
+        return scorers_of(self._read, self.number(run))
 
     def score_codes(self, run: Run) -> dict[str, set[str]]:
         """Map each scorer to the digests of the code that made its scores of a run; an empty digest means not known."""
@@ -567,6 +571,18 @@ def packed_calls(
         for row in read(sa.select(table.c.key, request, table.c.response).where(table.c.key.in_(chunk))):
             packed[bytes(row.key).hex()] = (row.request, row.response)
     return packed
+
+
+def scorers_of(read: Callable[[sa.Executable], sa.CursorResult[Any]], number: int) -> tuple[str, ...]:
+    """Return scorers like :meth:`Store.scorers`, with any function that executes statements."""
+    scores, names, last = schema.scores.c, list[str](), ""
+    # One step in the index for each scorer: a query for all distinct names would scan all scores of the run.
+    while True:
+        after = sa.select(sa.func.min(scores.scorer)).where(scores.run == number, scores.scorer > last)
+        last = read(after).scalar() or ""
+        if not last:
+            return tuple(names)
+        names.append(last)
 
 
 def now() -> float:

@@ -20,7 +20,7 @@ from ragrounds.base.records import COUNTED, Question, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit, dialect_of
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import Store, scorers_of
 from ragrounds.evals.trace.attempt_filter import (
     AllOf,
     AnyOf,
@@ -441,21 +441,9 @@ _SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
 }
 
 
-def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
-    """Return the scorers that have scored something in a run, by name."""
-    names, last = list[str](), ""
-    # One step in the index for each scorer: a query for all distinct names would scan all scores of the run.
-    while True:
-        after = sa.select(sa.func.min(_S.c.scorer)).where(_S.c.run == number, _S.c.scorer > last)
-        last = connection.execute(after).scalar() or ""
-        if not last:
-            return tuple(names)
-        names.append(last)
-
-
 def score_rows_of(connection: sa.Connection, number: int, questions: Sequence[str]) -> Iterator[Any]:
     """Yield the rows of all scores of a run at some questions, by the name of the scorer."""
-    for scorer in scorers_of(connection, number):
+    for scorer in scorers_of(connection.execute, number):
         for chunk in chunks(questions):
             statement = sa.select(_S).where(_S.c.run == number, _S.c.scorer == scorer, _S.c.question_id.in_(chunk))
             yield from connection.execute(statement)

@@ -30,12 +30,12 @@ from ragrounds.evals.store.codec import StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.row_sums import is_whole, summed_columns
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import Store, scorers_of
 from ragrounds.evals.trace.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.trace.attempt_filter import TextTest, Wanted, parse, single_conditions
 from ragrounds.evals.trace.filter_fields import BY_NAME, FACTS, GOLD
 from ragrounds.evals.trace.recorded_calls import Place
-from ragrounds.evals.trace.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
+from ragrounds.evals.trace.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of
 from ragrounds.evals.trace.text_search import TextSearch, without_texts
 
 Key = float | str | None
@@ -350,15 +350,16 @@ class Pages:
     def _unread(self, expression: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
         """Return the attempts of a run whose texts are still to be indexed."""
         tests = _text_tests(expression)
-        if not tests:
+        if not tests or not (unread := self._texts.unread(number, tests)):
             return {}
         with self.connect() as connection:
             rows = self._rows(connection, number)
             fits = rows.fits(without_texts(expression))
             if isinstance(fits, sa.False_):
                 return {}
-            candidates = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits))
-            return self._texts.unread(number, tests, {(row[0], row[1]) for row in candidates})
+            selected = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits)).all()
+        candidates = set(map(tuple, selected))
+        return {attempt: version for attempt, version in unread.items() if attempt in candidates}
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
         """Yield attempts at the same question that one scorer scores differently in two runs (by their index in
@@ -406,7 +407,7 @@ class Pages:
         no preferred scorer has scored.
         """
         with self.connect() as connection:
-            present = {scorer for number in self._numbers for scorer in scorers_of(connection, number)}
+            present = {scorer for number in self._numbers for scorer in scorers_of(connection.execute, number)}
         return tuple(sorted(present.difference(self.scorers)))
 
     def connect(self) -> sa.Connection:
@@ -415,7 +416,7 @@ class Pages:
 
     def _rows(self, connection: sa.Connection, number: int) -> RunRows:
         """Return the rows of a run as SQL; scorers that have scored nothing in it are left out."""
-        present = scorers_of(connection, self._numbers[number])
+        present = scorers_of(connection.execute, self._numbers[number])
         preferred = [scorer for scorer in self.scorers if scorer in present]
         remaining = [scorer for scorer in present if scorer not in preferred]
         return RunRows(self.names, self._texts, number, preferred, remaining)

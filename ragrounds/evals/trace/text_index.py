@@ -63,12 +63,12 @@ class TextIndex:
         """Return True if the call with this key is indexed."""
         return self._document(key) is not None
 
-    def versions(self, run: str) -> dict[tuple[str, int], Version]:
-        """Return the version at which each attempt of a run was indexed, by question id and epoch."""
+    def versions(self, run: str) -> set[tuple[str, int, float, float]]:
+        """Return question id, epoch and version of each attempt of a run that is indexed."""
         rows = self._connection.execute(
             "SELECT question_id, epoch, made_at, noted_at FROM attempts WHERE run = ?", [run]
         )
-        return {(question_id, epoch): (made_at, noted_at) for question_id, epoch, made_at, noted_at in rows}
+        return set(rows.fetchall())
 
     def size(self) -> int:
         """Return a number that grows with every attempt that is indexed."""

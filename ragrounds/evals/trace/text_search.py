@@ -7,7 +7,7 @@ The texts of the attempts that satisfy the rest of a filter are read from the jo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -75,8 +75,8 @@ class TextSearch:
                 self._hits = {**dict(list(self._hits.items())[1 - _REMEMBERED :]), key: (size, hits)}
         return hits.get(self._runs[number].id, {})
 
-    def unread(self, number: int, tests: Iterable[TextTest], among: Collection[Place]) -> dict[Place, Version]:
-        """Return the attempts of a run, among some, that were not indexed since they or their notes were written.
+    def unread(self, number: int, tests: Iterable[TextTest]) -> dict[Place, Version]:
+        """Return the attempts of a run that were not indexed since they or their notes were written.
 
         Raises:
             FilterError: there is no word in the text of a test.
@@ -84,18 +84,16 @@ class TextSearch:
         for test in tests:
             _terms(test)
         key = self._numbers[number]
-        statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at).where(_A.c.run == key)
-        notes_statement = sa.select(_N.c.question_id, _N.c.epoch, sa.func.sum(_N.c.at)).where(_N.c.run == key)
+        noted = sa.select(_N.c.question_id, _N.c.epoch, sa.func.sum(_N.c.at).label("at")).where(_N.c.run == key)
+        notes = noted.group_by(_N.c.question_id, _N.c.epoch).subquery()
+        of_attempt = (notes.c.question_id == _A.c.question_id) & (notes.c.epoch == _A.c.epoch)
+        noted_at = sa.func.coalesce(notes.c.at, 0.0)
+        statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at, noted_at).where(_A.c.run == key)
         with autocommit(self._store.engine) as connection:
-            grouped = connection.execute(notes_statement.group_by(_N.c.question_id, _N.c.epoch))
-            notes = {(id, epoch): noted_at for id, epoch, noted_at in grouped}
-            rows = connection.execute(statement).all()
-        versions = {
-            (id, epoch): (made_at, notes.get((id, epoch), 0.0)) for id, epoch, made_at in rows if (id, epoch) in among
-        }
+            rows = connection.execute(statement.outerjoin(notes, of_attempt)).all()
         with self._open() as index:
-            indexed = index.versions(self._runs[number].id)
-        return {attempt: version for attempt, version in versions.items() if indexed.get(attempt) != version}
+            unread = set(map(tuple, rows)) - index.versions(self._runs[number].id)
+        return {(id, epoch): (made_at, noted_at) for id, epoch, made_at, noted_at in unread}
 
     def index(self, number: int, versions: Mapping[Place, Version], report: Callable[[int], None]) -> None:
         """Index attempts of a run, as :meth:`unread` returns them.
