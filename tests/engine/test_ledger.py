@@ -11,14 +11,16 @@ import sqlalchemy as sa
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Reply, Run, Usage
+from ragrounds.base.records import Call, Reply, Run, Usage
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.store import ledger as ledgers
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Contestant, JudgementDetail
+from ragrounds.evals.store.care.repricing import prices_of, reprice
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.ledger import LedgerLine, ledger, unfinished
+from ragrounds.evals.store.ledger import LedgerLine, judging_of, ledger, unfinished
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 from ragrounds.models.faults import CallFailed
@@ -210,3 +212,26 @@ async def test_what_broken_off_attempts_have_paid_is_told_beside_the_sums(store:
     await replayed(store, [one], asked, golds)
     assert unfinished(store, [one.run]).calls == 0
     assert ledger(store, [one.run]).total.cost_paid == whole.cost_paid
+
+
+def test_judges_calls_are_decoded_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planned(store, "direct", *questions(1)).run
+    first, second, third = (
+        Call(key=f"{n:064x}", kind="model", role="judging", node="judge", actor="openai:m", at=0.0, seconds=1.0,
+             usage=Usage(1_000_000, 1), cost_uncached=None if n == 2 else 0.1)
+        for n in range(3)
+    )  # fmt: skip
+    decompress, decoded = ledgers.decompress, list[bytes]()
+    monkeypatch.setattr(ledgers, "decompress", lambda body: decoded.append(body) or decompress(body))  # type: ignore[func-returns-value]
+    store.add_scores(run, [], [first, second])
+    lines = judging_of(store, [run])
+    assert (lines[run.id].model_calls, lines[run.id].cost_paid, len(decoded)) == (2, 0.2, 2)
+    assert judging_of(store, [run]) == lines
+    assert len(decoded) == 2
+    store.add_scores(run, [], [third])
+    assert judging_of(store, [run])[run.id].cost_paid is None
+    reprice(store, [run], prices_of(["openai:m[price_input=1,price_output=0]"]))
+    assert judging_of(store, [run])[run.id].cost_paid == pytest.approx(1.2)
+    store.remove(run)
+    with store.engine.connect() as connection:
+        assert not [key for key in connection.execute(sa.select(schema.meta.c.key)).scalars() if run.id in key]

@@ -80,6 +80,8 @@ LAST_COMMAND = "last command"
 """Key in `meta` whose value is the ids of the runs that the last command made or resumed, one a line."""
 RUN_SCORER = "scored:"
 """Prefix of keys in `meta` that name a scorer with scores of a run; the run's id, a space and the scorer follow."""
+JUDGING_SUMS = "judging:"
+"""Prefix of keys in `meta` whose value is the sums of the calls of a run's judges, as JSON; the run's id follows."""
 TEXTS_REMOVED = "swept"
 """Key in `meta` whose value changes whenever texts are removed."""
 

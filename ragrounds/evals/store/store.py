@@ -259,7 +259,8 @@ class Store:
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
             key = schema.meta.c.key
             is_scorer = key.startswith(f"{schema.RUN_SCORER}{run.id} ", autoescape=True)
-            connection.execute(sa.delete(schema.meta).where((key == f"{schema.RUN_NAME}{run.id}") | is_scorer))
+            of_run = key.in_([f"{schema.RUN_NAME}{run.id}", f"{schema.JUDGING_SUMS}{run.id}"])
+            connection.execute(sa.delete(schema.meta).where(of_run | is_scorer))
         self._scorers.pop(run.id, None)
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
