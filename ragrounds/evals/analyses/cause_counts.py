@@ -12,7 +12,7 @@ from ragrounds.base.records import Run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.causes import CauseWord
 from ragrounds.evals.trace.hop_reading import HopReader
-from ragrounds.evals.trace.summaries import AttemptSummary, Pages
+from ragrounds.evals.trace.summaries import Pages
 
 _CHUNK = 500
 _MOST_ATTEMPTS = 5_000
@@ -44,20 +44,23 @@ def cause_counts(
         epochs: number of epochs of each question that count.
     """
     pages = Pages(store, runs, scorers)
-    wrong: list[AttemptSummary] = []
-    for indices in chunks(range(len(pages)), _CHUNK):
-        wrong += [
-            summary
-            for summary in pages.read(indices)
-            if summary.question.id in question_ids and summary.epoch < epochs and (summary.wrong or summary.troubled)
-        ]
-        if len(wrong) > _MOST_ATTEMPTS:
-            return ()
+    positions = [
+        {position for position, question in enumerate(store.questions(run)[0]) if question.id in question_ids}
+        for run in runs
+    ]
+    # Rows are counted before any is read, because reading costs most.
+    wrong: list[int] = []
+    for index in pages.order("wrong or troubled"):
+        run_index, position, epoch = pages.locate(index)
+        if position in positions[run_index] and epoch < epochs:
+            wrong.append(index)
+    if len(wrong) > _MOST_ATTEMPTS:
+        return ()
     reader = HopReader(pages)
     counted: dict[CauseWord, Counter[str]] = {}
     first: dict[CauseWord, tuple[str, str, int]] = {}
     for batch in chunks(wrong, _CHUNK):
-        for attempt in reader.read(batch):
+        for attempt in reader.read([summary for summary in pages.read(batch) if summary.wrong or summary.troubled]):
             if attempt.cause is not None:
                 summary = attempt.summary
                 counted.setdefault(attempt.cause.word, Counter())[summary.run.id] += 1

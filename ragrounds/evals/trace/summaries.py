@@ -175,10 +175,12 @@ class Pages:
 
     def run_at(self, index: int) -> Run:
         """Return the run of the row at this index."""
-        return self.runs[self._number_at(index)]
+        return self.runs[self.locate(index)[0]]
 
-    def _number_at(self, index: int) -> int:
-        return bisect.bisect_right(self._starts, index) - 1
+    def locate(self, index: int) -> tuple[int, int, int]:
+        """Return the index in `runs` of a row's run, the position of its question, and its epoch."""
+        number = bisect.bisect_right(self._starts, index) - 1
+        return number, *divmod(index - self._starts[number], self.runs[number].epochs)
 
     def read(self, indices: Iterable[int]) -> list[AttemptSummary]:
         """Read the rows at these indices, in this order; indices beyond the last row are left out."""
@@ -186,8 +188,7 @@ class Pages:
         summaries: dict[int, AttemptSummary] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
         for index in {index for index in requested if 0 <= index < len(self)}:
-            number = self._number_at(index)
-            position, epoch = divmod(index - self._starts[number], self.runs[number].epochs)
+            number, position, epoch = self.locate(index)
             by_run.setdefault(number, []).append((position, epoch))
         with self.connect() as connection:
             for number, keys in by_run.items():
