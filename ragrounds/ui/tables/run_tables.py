@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -204,7 +205,10 @@ def _plain_text(value: object) -> str:
 
 
 def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
-    """Return one line for each part, the most expensive first, and their sum; with `full`, models with parameters."""
+    """Return one line for each part, the most expensive first, and their sum.
+
+    With `full`, models have their parameters, and no column is left out on a narrow terminal.
+    """
     short_specs = {} if full else short_models(line.model for line in ledger.lines)
     lines = [*ledger.lines, ledger.total] if len(ledger.lines) != 1 else list(ledger.lines)
 
@@ -223,17 +227,17 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
 
     optional = {"reused", "failed", "cached", "reasoning"}  # shown if any line has a value
     columns = [
-        column
+        replace(column, spare=0) if full else column
         for column in _LEDGER_COLUMNS
         if column.name not in optional or any(column.value_in(line) for line in lines)
     ]
+    by = f"costs by {', '.join(ledger.by)}" if ledger.by else "costs"
     return table_of(
         "ledger",
         lines,
         (*map(name, ledger.by), *columns),
-        title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
-        about="paid: really paid, for judging too; full price: without cached calls"
-        + "; unknown: give prices in prices.toml, then --reprice" * bool(ledger.total.unpriced),
+        title=f"{by}: paid {_PAID.cell(ledger.total)}, full price (no cache) {_FULL_PRICE.cell(ledger.total)}",
+        about="unknown: give prices in prices.toml, then --reprice" * bool(ledger.total.unpriced),
     )
 
 
@@ -244,18 +248,20 @@ def _full_price_text(line: LedgerLine) -> str:
     return f"{mark}{dollars(line.cost_uncached)}"
 
 
+_PAID = Column("paid", "cost_paid", dollars, least_where="unanswered")
+_FULL_PRICE = Column("full price", _full_price_text, spare=1)
 _LEDGER_COLUMNS = (
     Column("model calls", "model_calls"),
-    Column("reused"),
-    Column("failed"),
-    Column("no answer", "unanswered", where="unanswered"),
-    Column("searches", where="searches"),
+    Column("reused", spare=4),
+    Column("failed", spare=2),
+    Column("no answer", "unanswered", where="unanswered", spare=3),
+    Column("searches", where="searches", spare=5),
     Column("in", "usage.input", tokens),
-    Column("cached", "usage.cached", tokens),
+    Column("cached", "usage.cached", tokens, spare=6),
     Column("out", "usage.output", tokens),
-    Column("reasoning", "usage.reasoning", tokens),
-    Column("paid", "cost_paid", dollars, least_where="unanswered"),
-    Column("full price", _full_price_text),
+    Column("reasoning", "usage.reasoning", tokens, spare=7),
+    _PAID,
+    _FULL_PRICE,
 )
 
 
