@@ -289,15 +289,12 @@ async def viewer(home: Path, agents: Collection[str]) -> list[Shown]:
 
 
 def of_model(hospital: Hospital, key: str, model: str) -> Iterator[Shown]:
-    """What `judge` says of a judge: on standard error, and below the table."""
+    """What `judge` says of a judge."""
     printed = " ".join(" ".join(hospital.printed[key]).split())
     bill = re.search(
         r"([\d,]+) scores missing\. ([\d,]+) model calls: .*? paid (\$[\d.]+), full price (\$[\d.]+)\.", printed
     )
     yield from zip(("without a score", "calls", "paid", "full price"), (model,) * 4, bill.groups(), strict=True)
-    yield "without a score, below the table", model, bill[1]
-    below = re.findall(r"([\d,]+) without a score", printed)
-    yield "without a score", model + " (table)", sum(map(int, below))
 
 
 def arena_screen(text: str, *, full: bool = True) -> Iterator[Shown]:
@@ -347,9 +344,7 @@ def judging(
         "compare --scorer equivalent",
         [
             ("without a score", "openai:judge", missing),
-            ("without a score", "openai:judge (table)", missing),
-            *(("without a score", name, "".join(hidden[0])) for name in ("openai:nodder", "openai:nodder (table)")),
-            ("without a score, below the table", "openai:nodder", "".join(hidden[1])),
+            *(("without a score", "openai:nodder", "".join(counts)) for counts in hidden),
         ],
     )
     yield "report --scorer equivalent", [("without a score", "openai:nodder", in_report)]

@@ -85,12 +85,12 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
         """Return why not all questions were judged: a limit, or Ctrl-C; empty if all were."""
         return self.judged.ended
 
-    def draw(self, console: Console) -> None:
-        """Print the comparison by the judges' scores."""
+    def draw(self, console: Console, *, full: bool = False) -> None:
+        """Print the comparison by the judges' scores; with `full`, also the frontier and what was not answered."""
         if self.comparison is not None:
             scorers = self.judged.runs[0].scorers
             names = agent_names(self.comparison)
-            print_one_screen(self.comparison, scorers[:_SHOWN], names, console, with_frontier=False)
+            print_one_screen(self.comparison, scorers[:_SHOWN], names, console, table_only=not full)
             if more := scorers[_SHOWN:]:
                 console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}", style="dim")
 

@@ -62,6 +62,7 @@ def judge_command(
     arguments: JudgeArguments,
     display: Annotated[str | None, typer.Option("--display", help="Progress: plain or none.")] = None,
     yes: options.AskedNothing = False,
+    full: options.Full = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
@@ -91,20 +92,20 @@ def judge_command(
         graded = judged_runs[0] if len(judged_runs) == 1 else judged_runs
         print_json({"graded": graded, "comparison": result.comparison, "verifier": result.verifier})
     else:
-        result.draw(results_console())
+        result.draw(results_console(), full=full)
         if result.verifier is not None:
             print_agreement(cast("Any", result.verifier), raters=1)  # an agreement with people without corrections
-    _report_end(result)
+    _report_end(result, full=full)
 
 
-def _report_end(result: JudgeResult) -> None:
+def _report_end(result: JudgeResult, *, full: bool) -> None:
     """Print the costs and the reason of the end, and exit with the matching code."""
     outcome = result.judged
-    for line in bill_lines(outcome):
+    for line in bill_lines(outcome, full=full):
         say(line)
     if outcome.mute:
         say(f"No verdict came from {safe(', '.join(outcome.mute))}: no score was written, earlier ones are unchanged.")
-    for line in unreadable_lines(outcome):
+    for line in unreadable_lines(outcome) if full or outcome.mute else ():
         say(line)
     if outcome.interrupted:
         say("Interrupted. Finished work is saved; the same command resumes.")

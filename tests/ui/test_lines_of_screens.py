@@ -6,9 +6,17 @@ import io
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import ragrounds as rr
+from ragrounds.api.compare import LedgerView
 from ragrounds.api.results import Result
+from ragrounds.base.records import Verdict
+from ragrounds.base.spent import Spent
+from ragrounds.evals.judges.bill import JudgedRun
+from ragrounds.evals.judges.gate import JudgeGate
+from ragrounds.evals.judges.runs import JudgedRuns
+from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.stand_in.server import ALIAS, stand_in_server
 from ragrounds.ui.console import SafeConsole
@@ -29,7 +37,7 @@ def lines(result: Result) -> list[str]:
     return printed
 
 
-def test_comparison_ledger_and_run_fit_a_small_terminal(home: Path) -> None:
+def test_comparison_and_run_fit_a_small_terminal(home: Path) -> None:
     asked = questions(80)
     with Store(home) as store:
         for place, agent in enumerate(AGENTS):
@@ -40,6 +48,48 @@ def test_comparison_ledger_and_run_fit_a_small_terminal(home: Path) -> None:
             add_run(store, agent, asked, right, status=failed, **cost, id=f"run-{place}")
     assert len(lines(rr.compare(list(AGENTS)))) <= 24
     assert len(lines(rr.load("search_o1"))) <= 20
+
+
+def test_a_ledger_is_one_table() -> None:
+    costs = {"model_calls": 1200, "reused": 1, "failed": 1, "searches": 1, "unanswered": 9, "cost_uncached": 12.3}
+    line = LedgerLine(role="answering", node="retrieve", model="openai:hospital", **costs)
+    sums = Ledger(
+        by=("role", "node", "model"), lines=(line,) * 10, total=LedgerLine(unanswered=90, cost_uncached=123.0)
+    )
+    view = LedgerView(ledger=sums, unfinished=Spent(), place="the store")
+    printed = lines(view)
+    assert "paid ≥ $0.00, full price (no cache) ≥ $123.00" in printed[1]
+    assert printed[-1] == "left out at this width: reused, no answer, searches"
+    assert len(printed) <= 17
+    everything = io.StringIO()
+    view.draw(SafeConsole(width=80, file=everything), full=True)
+    assert {"reused", "searches"} < set(everything.getvalue().split())
+
+
+def test_judging_ends_with_at_most_three_remarks() -> None:
+    figures = {"calls": 9, "reused": 0, "failed": 0, "usage": None, "cost_paid": None, "cost_uncached": None}
+    figures |= {"judges": ("m[a=1]",), "scorers": ("s",), "attempts": 9, "missing": 1, "left": 0}
+    verdicts = (Verdict(judge="m[a=1]", question_id="q", axis="", first="", reason="no verdict"),)
+    verdicts += 9 * (replace(verdicts[0], outcome="equal"),)
+    runs = tuple(
+        JudgedRun(
+            **figures,
+            run=f"run-{number}",
+            verdicts=verdicts,
+            same_model=("m",),
+            constant={"m[a=1]": "equal"},
+            gates=(JudgeGate(judge="m[a=1]", noise="", withheld="", words=(f"m passes {number}.", "Undecided.")),),
+        )
+        for number in range(2)
+    )
+    judged = JudgedRuns(runs=runs, mute=(), ended="")
+    total, costs, *remarks = bill_lines(judged)
+    assert total == "2 runs: 18 answers judged by m; 2 scores missing."
+    assert costs.startswith("18 model calls: 18 made now")
+    assert remarks[0] == "1 of 10 verdicts are missing: no verdict (1)."
+    assert remarks[1].startswith("Note: m[a=1] said 'equal' of all 9 items it judged.")
+    assert remarks[2:] == ["run-0: m passes 0.", "3 more remarks: --full."]
+    assert len(list(bill_lines(judged, full=True))) == 2 + 6
 
 
 @pytest.mark.parametrize(("kind", "most"), [("agents", 45), ("scorers", 60)])
@@ -60,7 +110,7 @@ def test_judging_counterfactual_and_routing_fit_a_small_terminal(home: Path) -> 
     with stand_in_server() as base_url:
         model = {"model": "openai:any", "base_url": base_url, "alias": ALIAS, "progress": False}
         runs = rr.run("sample", list(AGENTS), **model)
-        assert len(lines(rr.ledger())) <= 30
+        assert len(lines(rr.ledger())) <= 20
         assert len(lines(rr.analyse("routing", runs))) <= 30
         changed = rr.counterfactual("vanilla_rag[top_k=8]", limit=40, progress=False)
         assert len(lines(changed)) <= 30

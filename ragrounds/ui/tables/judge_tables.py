@@ -11,9 +11,15 @@ from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.ui.tables.comparison_words import short_models
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
+_MAX_REMARKS = 3
+"""Maximum number of remarks that are printed by default."""
 
-def bill_lines(judged: JudgedRuns) -> Iterator[str]:
-    """Yield what was judged, by which judges, the costs, and the remarks, each once with the runs that it is about."""
+
+def bill_lines(judged: JudgedRuns, *, full: bool = False) -> Iterator[str]:
+    """Yield what was judged, by which judges, the costs, and remarks, each once with the runs that it is about.
+
+    With `full`, all remarks; else one of each kind, and at most three: the kinds are in the order of their importance.
+    """
     runs, is_written = judged.runs, not judged.mute
     verdicts_by_judge = _verdict_counts(runs)
     # Answers whose verdicts are all missing were sent to a judge, but were not judged.
@@ -29,12 +35,18 @@ def bill_lines(judged: JudgedRuns) -> Iterator[str]:
     parts += [f"{number_of(left, 'answer')} not judged"] if left else []
     yield "; ".join(parts) + "."
     yield _costs_text(runs)
-    runs_by_remark = dict[str, list[str]]()
+    runs_by_remark = dict[tuple[str, str], list[str]]()
     for run in runs:
-        for remark in _remarks(run, silent):
-            runs_by_remark.setdefault(remark, []).append(run.run)
-    for remark, run_ids in runs_by_remark.items():
-        yield remark if len(run_ids) == len(runs) else f"{safe(', '.join(run_ids))}: {remark}"
+        for kind, remark in _remarks(run, silent):
+            runs_by_remark.setdefault((kind, remark), []).append(run.run)
+    first_of_kind = dict(reversed(runs_by_remark))
+    shown = 0
+    for (kind, remark), run_ids in runs_by_remark.items():
+        if full or (first_of_kind[kind] == remark and shown < _MAX_REMARKS):
+            shown += 1
+            yield remark if len(run_ids) == len(runs) else f"{safe(', '.join(run_ids))}: {remark}"
+    if hidden := len(runs_by_remark) - shown:
+        yield f"{number_of(hidden, 'more remark')}: --full."
 
 
 def _verdict_counts(runs: Iterable[JudgedRun]) -> Counter[str]:
@@ -59,33 +71,44 @@ def _costs_text(runs: Sequence[JudgedRun]) -> str:
     )
 
 
-def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[str]:
-    """Yield the remarks on a run's judges: their agreement, missing verdicts, probes, and what may bias them."""
+def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the remarks on a run's judges, each with its kind: their agreement, missing verdicts, probes, and what may
+    bias them.
+    """
     panel, verdicts_by_judge = graded.panel, _verdict_counts([graded])
     if panel and silent:
         counts = ", ".join(f"{safe(judge)} {verdicts_by_judge[judge]:,}" for judge in graded.judges)
-        yield f"Verdicts by judge, of {number_of(panel.judged, 'item')}: {counts}."
+        yield "panel", f"Verdicts by judge, of {number_of(panel.judged, 'item')}: {counts}."
     elif panel:
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (panel.kappa, panel.alpha))
         yield (
+            "panel",
             f"{number_of(panel.judged, 'item')} judged, {panel.undecided:,} without a majority; "
-            f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}."
+            f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}.",
         )
     missing_reasons = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
     if missing_reasons:
         reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in missing_reasons.most_common(3)))
-        yield f"{missing_reasons.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}."
-    yield from _constant_judge_lines(graded, verdicts_by_judge)
+        yield "missing", f"{missing_reasons.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}."
+    for remark in _constant_judge_lines(graded, verdicts_by_judge):
+        yield "constant", remark
     if graded.unprobed:
-        yield f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads."
-    yield from (safe(line) for gate in graded.gates for line in gate.words)
+        yield (
+            "probes",
+            f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads.",
+        )
+    for gate in graded.gates:
+        yield f"probes {gate.judge}", safe(gate.words[0])
     for text in graded.other_models:
-        yield f"Note: the judge's calls were {safe(text)}."
+        yield "other models", f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
         subject = safe(", ".join(graded.same_model)) if panel else "The judge"
-        yield f"Note: {subject} is also the model that wrote these answers; it may favour itself."
+        yield "same model", f"Note: {subject} is also the model that wrote these answers; it may favour itself."
     for judge in graded.inside:
-        yield f"Note: {safe(judge)} is also the judge inside the agent: what it likes was chosen before."
+        yield "inside", f"Note: {safe(judge)} is also the judge inside the agent: what it likes was chosen before."
+    for gate in graded.gates:
+        for line in gate.words[1:]:
+            yield "probes in detail", safe(line)
 
 
 _EXCERPT_LENGTH = 120

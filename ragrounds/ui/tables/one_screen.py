@@ -62,7 +62,7 @@ def print_one_screen(
     names: Mapping[str, str],
     console: Console,
     *,
-    with_frontier: bool = True,
+    table_only: bool = False,
 ) -> None:
     """Print a comparison in at most 24 lines of 80 columns for up to five runs, and one line for each further run.
 
@@ -71,18 +71,18 @@ def print_one_screen(
         scorers: the requested scorers; if empty, the headlines.
         names: run id → name of the run, safe to show.
         console: where to print.
-        with_frontier: True to draw the frontier.
+        table_only: True to leave out the frontier and the doubts.
     """
     width, tables = min(console.width, 100), [table for table, _ in comparison.shown_tables(scorers)]
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
-    summary, remarks = summary_table(comparison, tables, names), table_remarks(comparison, tables, names)
-    print_table(summary, console)
+    print_table(summary_table(comparison, tables, names), console)
+    remarks = [*(_mark_sentences(tables[:1], names) if table_only else table_remarks(comparison, tables, names))]
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     for line in remarks:
         console.print(Text(wrapped(line, width), style="dim"))
-    is_drawn = with_frontier and bool(tables) and len(comparison.rows) > 2
+    is_drawn = not table_only and bool(tables) and len(comparison.rows) > 2
     if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
         height = min(greatest, max(least, console.height - _OTHER_LINES))
