@@ -39,15 +39,16 @@ class PictureText(Text):
 def draw(picture: Picture, width: int = 80, height: int = 20, theme: Theme | None = None) -> PictureText:
     """Render the picture in at most `width` columns.
 
-    Points take at most `height` lines, and further lines for the names that have no room. They have the theme's
-    colours; without a theme, those that the terminal chooses.
+    Points take at most `height` lines, and further lines for the names that have no room. Points and names have the
+    theme's colours; without a theme, points have those that the terminal chooses, and names have none: yellow on white
+    cannot be read.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
     colours = [palette(theme == "dark")[series_name(index)] for index in range(SERIES)] if theme else ()
     styles = [f"bold {colour}" for colour in colours] or _STYLES
-    text = _render_points(picture, width, height, styles) if picture.points else _render_rows(picture, width)
+    text = _render_points(picture, width, height, styles, not theme) if picture.points else _render_rows(picture, width)
     rendered = PictureText()
     rendered.append_text(text)
     rendered.picture = picture
@@ -106,8 +107,8 @@ def _render_rows(picture: Picture, width: int) -> Text:
         _append_cells(text, _strip(picture, mark, axis, columns))
         text.append(f"  {figure}\n")
     positions = [round(axis.position_of(tick) * (columns - 1)) for tick in axis.ticks]
-    text.append(f"{'':{_NAME_WIDTH}} {_tick_line(positions, tick_texts(picture, axis), columns)}\n", style="dim")
-    text.append(f"{'':{_NAME_WIDTH}} {_legend_text(picture, safe(picture.words))}", style="dim")
+    text.append(f"{'':{_NAME_WIDTH}} {_tick_line(positions, tick_texts(picture, axis), columns)}\n")
+    text.append(f"{'':{_NAME_WIDTH}} {_legend_text(picture, safe(picture.words))}")
     return text
 
 
@@ -138,7 +139,7 @@ def _strip(picture: Picture, mark: Mark, axis: Axis, columns: int) -> list[Cell]
     return cells
 
 
-def _render_points(picture: Picture, width: int, height: int, styles: Sequence[str]) -> Text:
+def _render_points(picture: Picture, width: int, height: int, styles: Sequence[str], plain_names: bool) -> Text:
     """Render points in a frame; full points have colours of their own.
 
     A line of dots joins the points of a group, or leads in steps along the full ones. A low frame shows no intervals,
@@ -192,27 +193,28 @@ def _render_points(picture: Picture, width: int, height: int, styles: Sequence[s
     key = dict[str, str]()
     for point in points:
         name, line = safe(point.mark.group) or point.name, int(point.spot[1]) // 2
+        name_style = "bold" if plain_names else style_of(point)
         half = level(point.mark.value or 0.0) % 1 >= 0.5
         if point.box:
-            _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, style_of(point))
+            _write_words(grid[int(point.box[1]) // 2], int(point.box[0]), name, name_style)
         elif name:
-            key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = style_of(point)
+            key[f"{point.number or _DOT} {one_line(name, _NAME_WIDTH)}"] = name_style
         shape = (_FULL if point.mark.full else _PALE)[half] if point.box else point.number or _DOT
         shape = _OPEN[point.mark.full] if point.box and point.mark.is_open else shape
         grid[line][int(point.spot[0])] = (shape, style_of(point))
     scale = ", logarithmic" if across.logarithmic else ""
-    text = Text().append(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n", style="dim")
+    text = Text(f"{safe(picture.words)} by {safe(picture.x)}{scale}\n")
     ticks = {int(level(tick)): label for tick, label in zip(up.ticks, tick_texts(picture, up), strict=True)}
     for position, letters in enumerate(grid):
-        text.append(f"{ticks.get(position, ''):>{_MARGIN - 2}} {'┤' if position in ticks else '│'}", style="dim")
+        text.append(f"{ticks.get(position, ''):>{_MARGIN - 2}} {'┤' if position in ticks else '│'}")
         _append_cells(text, letters)
         text.append("\n")
     positions = [column(tick) for tick in across.ticks]
     rule = "".join("┬" if position in positions else "─" for position in range(columns))
     words = _tick_line(positions, [in_unit(tick, picture.x_unit) for tick in across.ticks], columns)
-    text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}", style="dim")
+    text.append(f"{'└':>{_MARGIN}}{rule}\n{'':{_MARGIN}}{words}")
     below = _legend_text(picture) if height >= _BARS_FROM else safe(picture.note)
-    key |= dict.fromkeys(wrap(below, columns), "dim")
+    key |= dict.fromkeys(wrap(below, columns), "")
     line_width = width
     for entry, style in key.items():
         line_width += 2 + cell_len(entry)

@@ -34,6 +34,7 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, o
 
 _PICTURE_LINES = 16, 22
 """Least and greatest number of lines of the frontier: the least that shows its intervals."""
+# Of signs alone: no colour of a terminal can be read on each ground, so words have none.
 _STYLES = {"right": "green", "wrong": "red", "key": "cyan", "trouble": "yellow", "dim": "dim"}
 _LABEL = 13
 _SCORE = 1
@@ -93,13 +94,14 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
     """Render the last results: the answer, and whether it is correct."""
     names = facts.short_names
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for style in ("", "", "dim"):
-        grid.add_column(style=style, no_wrap=True, overflow="ellipsis")
+    for _ in range(3):
+        grid.add_column(no_wrap=True, overflow="ellipsis")
     for recent in facts.recent:
         sign, style = attempt_sign(recent.outcome, recent.value)
         ended = recent.prediction if recent.outcome == "answered" else recent.outcome.replace("_", " ")
         name = names.get(recent.run, "") if len(names) > 1 else ""
-        grid.add_row(Text(f"{sign} {one_line(ended, 20)}", _STYLES[style]), Text(name), Text(duration(recent.seconds)))
+        answer = line((sign, _STYLES[style]), f" {one_line(ended, 20)}")
+        grid.add_row(answer, Text(name), Text(duration(recent.seconds)))
     return [(Group(rule("last results", width), grid), len(facts.recent) + 1)] if facts.recent else []
 
 
@@ -109,15 +111,15 @@ def _about(facts: ProgressFacts) -> Parts:
     price = f"{at_least(spent, spent.cost_paid)} paid, full price {at_least(spent, spent.cost_uncached)}"
     cost = "; ".join(filter(None, (price, budget_words(facts))))
     remarks = [
-        ("failed", fault_words(facts.failed), "red"),
-        ("tried again", fault_words(facts.retried), "yellow"),
-        *(("server", server.removeprefix("http://"), "") for server in server_words(facts.servers)),
-        ("in flight", flying_words(facts), ""),
-        ("cost", cost, ""),
-        ("journal", journal_words(facts), ""),
-        ("claim", one_line(facts.until, 1000), ""),
+        ("failed", fault_words(facts.failed)),
+        ("tried again", fault_words(facts.retried)),
+        *(("server", server.removeprefix("http://")) for server in server_words(facts.servers)),
+        ("in flight", flying_words(facts)),
+        ("cost", cost),
+        ("journal", journal_words(facts)),
+        ("claim", one_line(facts.until, 1000)),
     ]
-    return [(line((f"{label:<{_LABEL}}", "dim"), (text, style)), 1) for label, text, style in remarks if text]
+    return [(line((f"{label:<{_LABEL}}", "bold"), text), 1) for label, text in remarks if text]
 
 
 def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
@@ -132,7 +134,7 @@ def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
         scorer_info = described(scorer)
         unit = f"{scorer_info.unit}{', lower is better' if scorer_info.direction == 'lower' else ''}"
         remark = f" so far{pooled_words(facts)}; {scorer_info.summary}"
-        parts.append((line((f"{scorer}, {unit}", "bold"), (remark, "dim")), 1))
+        parts.append((line((f"{scorer}, {unit}", "bold"), remark), 1))
     bands, _ = laid_out(table_of("live", visible, _columns(facts)), width)
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
         parts.append((render_band(bands[0]), len(visible) + bands[0].heading_lines))
@@ -142,9 +144,7 @@ def _agents(facts: ProgressFacts, width: int, max_lines: int) -> Parts:
     rest = [agent for agent in facts.agents if agent not in visible]
     if rest:
         done, total = sum(agent.done for agent in rest), sum(agent.total for agent in rest)
-        parts.append(
-            (line(f"and {number_of(len(rest), 'more agent')}: {done:,} of {total:,} attempts", style="dim"), 1)
-        )
+        parts.append((line(f"and {number_of(len(rest), 'more agent')}: {done:,} of {total:,} attempts"), 1))
     return parts
 
 

@@ -279,22 +279,22 @@ def page(
         -min(_VISIBLE_LINES, max(0, room - 1)) or len(earlier_lines) :
     ]
     if other_lines and room > 1:
-        parts += [rule("other output", width), *(line(output_line, style="dim") for output_line in other_lines)]
+        parts += [rule("other output", width), *map(line, other_lines)]
         room -= len(other_lines) + 1
     fits = next((wording for wording in foot if cell_len(wording) <= width), foot[-1])
-    return Group(*parts, *[Text("")] * room, line(fits, style="bold yellow" if fits.startswith("Stop") else "dim"))
+    return Group(*parts, *[Text("")] * room, line(fits, style="bold" if fits.startswith("Stop") else ""))
 
 
 def rule(words: str, width: int) -> Text:
     """Return words on a horizontal line across the screen."""
-    return Text(f"── {words} {'─' * width}", style="dim", no_wrap=True, overflow="crop")
+    return Text(f"── {words} {'─' * width}", no_wrap=True, overflow="crop")
 
 
 def title(name: str, about: str, seconds: float) -> Table:
     """Return the first line: the command, its subject, and the time since it began."""
     grid = Table.grid(expand=True)
     grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    grid.add_column(no_wrap=True, justify="right", style="dim")
+    grid.add_column(no_wrap=True, justify="right")
     grid.add_row(line((f" {name} ", "bold reverse"), f"  {about}" if about else ""), duration(seconds))
     return grid
 
@@ -384,7 +384,7 @@ class TaskDisplay:
             bar = Table.grid()
             bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width), complete_style="green"))
             head.insert(2, bar)
-        servers = [(line(server, style="dim"), 1) for server in server_words(flows())]
+        servers = [(line(server), 1) for server in server_words(flows())]
         foot = footer_lines(sum(flow.flying for flow in flows()), "call", times_asked())
         return page(head, servers, earlier_lines, foot, width, height)
 

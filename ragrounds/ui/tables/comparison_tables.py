@@ -79,7 +79,7 @@ def print_comparison(
             if sentence := left_out(placed.frontier, names):
                 console.print(Text(sentence), soft_wrap=True)
     for note in comparison.notes:
-        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"Note: {safe(note)}"), soft_wrap=True)
 
 
 def score_table(table: ScorerTable, names: Mapping[str, str], secondary: Sequence[ScorerTable] = ()) -> TextTable:

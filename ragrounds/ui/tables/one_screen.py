@@ -81,7 +81,7 @@ def print_one_screen(
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     for line in remarks:
-        console.print(Text(wrapped(line, width), style="dim"))
+        console.print(Text(wrapped(line, width)))
     is_drawn = not table_only and bool(tables) and len(comparison.rows) > 2
     if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
@@ -90,13 +90,13 @@ def print_one_screen(
         picture = frontier_picture(frontier, tables[0].scorer, names, with_bounds_note=False)
         console.print(draw(picture, across, height))
     elif is_drawn and (tables[0].unit, tables[0].direction) == ("percent", "higher"):
-        console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width), style="dim"))
+        console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width)))
     for note in comparison.notes[:_MAX_NOTES]:
         # With its command, if it begins with one: `--full` has the others.
         text = note.partition(". `")[0].removesuffix(".") + "."
-        console.print(Text(wrapped(f"Note: {safe(text)}", width), style="yellow"), soft_wrap=True)
+        console.print(Text(wrapped(f"Note: {safe(text)}", width)), soft_wrap=True)
     if comparison.notes[_MAX_NOTES:]:
-        console.print(Text(f"{number_of(len(comparison.notes[_MAX_NOTES:]), 'more note')}: --full", style="yellow"))
+        console.print(Text(f"{number_of(len(comparison.notes[_MAX_NOTES:]), 'more note')}: --full"))
 
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:

@@ -64,7 +64,7 @@ def print_table(table: TextTable, console: Console) -> None:
             console.print()
         console.print(render_band(band))
     for remark in below:
-        console.print(Text(remark, style="dim"))
+        console.print(Text(remark))
     if not bands:
         for line in stacked(table, console.width):
             console.print(Text(line), soft_wrap=True)
@@ -76,7 +76,7 @@ def print_title(table: TextTable, console: Console) -> None:
         console.print()
         title = Text(table.title, style="bold")
         if table.about:
-            title.append(f"  {table.about}", style="not bold dim")
+            title.append(f"  {table.about}", style="not bold")
         console.print(title)
 
 
