@@ -13,8 +13,8 @@ from ragrounds.ui.tables.text_tables import Column, TextTable
 _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
 """Signs inside names after which a line may end; figures are never broken."""
 
-_RIGHT, _UNDER = ' class="right"', ' class="under"'
-"""Classes of figures, and of a row that details the row above it: its first cell is indented."""
+_UNDER = ' class="under"'
+"""Class of a row that details the row above it: its first cell is indented."""
 text = html_text
 _DATES = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -33,7 +33,7 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         links: row, counted from 0 → target of its first cell's link.
     """
     heads = "".join(
-        f'<th scope="col"{_RIGHT * column.right}>{text(column.name)}</th>' if column.name else "<td></td>"
+        f'<th scope="col"{_alignment(column)}>{text(column.name)}</th>' if column.name else "<td></td>"
         for column in table.columns
     )
     rows = "".join(
@@ -59,10 +59,16 @@ def breakable(name: str) -> str:
     return _BREAKS.sub(r"\g<0><wbr>", text(name))
 
 
+def _alignment(column: Column) -> str:
+    """Return the class of a column's cells; a narrow page shows prices next to the score."""
+    return f' class="right{" price" * column.name.startswith("$")}"' if column.right else ""
+
+
 def _html_cell(column: Column, cell: str, index: int, href: str) -> str:
     """Return a cell; the first cell of a row is its heading if it contains words."""
     if column.right:
-        return f"<td{_RIGHT}>{text(cell)}</td>"
+        figure = text(cell).replace("≥ ", "≥\u00a0")
+        return f"<td{_alignment(column)}>{figure}</td>"
     label = breakable(cell)
     inside = f'<a href="{text(href)}">{label}</a>' if href else label
     return f"<td>{inside}</td>" if index else f'<th scope="row">{inside}</th>'

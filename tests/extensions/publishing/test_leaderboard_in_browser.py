@@ -47,13 +47,15 @@ def test_it_asks_nothing_and_fits_a_telephone(browser, site):
     browser.open(site)
     assert browser.requests() == [site.as_uri()]
     assert browser.complaints() == []
-    size = {"width": 420, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
         browser.open(site)
-        assert browser.run("return document.documentElement.scrollWidth") == 420
+        assert browser.run("return document.documentElement.scrollWidth") == 400
         table = "document.querySelector('.ranking .scroll')"
         assert browser.run(f"return {table}.scrollWidth > {table}.clientWidth && {table}.tabIndex === 0")
+        paid = "[...document.querySelectorAll('.ranking thead th')].find(head => head.innerText === 'paid')"
+        assert browser.run(f"return {paid}.getBoundingClientRect().right <= {table}.getBoundingClientRect().right")
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
