@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 import ragrounds as rr
@@ -195,6 +196,10 @@ def test_a_cost_that_is_a_lower_bound_is_a_triangle_open_to_the_right() -> None:
               if len(group) == 2 and group[0].tag == f"{SVG}title"}  # fmt: skip
     assert shapes == {"exact": f"{SVG}circle", "least": f"{SVG}path"}
     assert "►" in draw(picture).plain
+    marks = tuple(replace(mark, is_open=True, full=not at) for at, mark in enumerate(marks))
+    picture = Picture(title="t", x="x", marks=marks, full="best", hollow="other")
+    assert not list(ET.fromstring(svg(picture)).iter(f"{SVG}circle")), "the legend has the signs of the picture"
+    assert "► best; ▷ other" in draw(picture).plain
 
 
 def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

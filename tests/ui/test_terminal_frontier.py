@@ -67,6 +67,8 @@ def test_a_cost_with_unknown_parts_is_at_least_and_keeps_its_point(tmp_path) -> 
     assert "each additional right answer costs about $" in " ".join(text.split())
     assert "►" in text
     assert "costs at least this" not in text  # said once
+    assert "► on the frontier" in text
+    assert "▷ not on it" in text
 
 
 def test_a_picture_that_is_missing_is_explained(tmp_path) -> None:

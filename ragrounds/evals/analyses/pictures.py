@@ -89,6 +89,11 @@ class Picture(Struct, frozen=True, kw_only=True):
         """True if the marks are points on two axes; otherwise each is a row."""
         return any(mark.x is not None for mark in self.marks)
 
+    @property
+    def all_open(self) -> bool:
+        """True if `x` of every mark is a lower bound."""
+        return all(mark.is_open for mark in self.marks)
+
 
 class Axis(Struct, frozen=True, kw_only=True):
     """Scale that maps values to 0…1."""

@@ -177,7 +177,8 @@ class _Drawing:
         entries = []
         for full, words in meanings(picture):
             kind = "f0" if full else "pale" if picture.points else "hollow l0"
-            entries.append((_line("step", -4, 0, 20, 0) if picture.steps and full else _mark(kind, 8, 0), words))
+            shape = _mark(kind, 8, 0, is_open=picture.all_open)
+            entries.append((_line("step", -4, 0, 20, 0) if picture.steps and full else shape, words))
         for name, index in series(picture).items():
             if name in groups:
                 entries.append((_polyline(index, [(-6, 0), (22, 0)]) + _mark(f"f{index % SERIES + 1}", 8, 0), name))
@@ -304,10 +305,7 @@ class _Drawing:
             size = 5.0 if mark.group or box else 8.0 if point.number else 2.5
             self.parts += [_capped_line(*ends, f"span l{number}" if number else "span pale") for ends in point.bars]
             kind = "pale" if not number else f"f{number}" if mark.full or mark.group else f"hollow l{number}"
-            shape = (
-                f'<path class="{kind}" d="M{x - size:g} {y - size:g}L{x + size:g} {y:g}L{x - size:g} {y + size:g}z"/>'
-            )
-            self.parts.append(_with_tooltip(hint, shape if mark.is_open else _mark(kind, x, y, size)))
+            self.parts.append(_with_tooltip(hint, _mark(kind, x, y, size, mark.is_open)))
             if box:
                 # Anchored at the side of its point, so that the name is there in any font.
                 right, on_left = box[0] >= x - 1, box[2] <= x + 1
@@ -346,7 +344,9 @@ def _with_tooltip(hint: str, body: str) -> str:
     return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
 
 
-def _mark(kind: str, x: float, y: float, size: float = 5.0) -> str:
+def _mark(kind: str, x: float, y: float, size: float = 5.0, is_open: bool = False) -> str:
+    if is_open:
+        return f'<path class="{kind}" d="M{x - size:g} {y - size:g}L{x + size:g} {y:g}L{x - size:g} {y + size:g}z"/>'
     return f'<circle class="{kind}" cx="{x:g}" cy="{y:g}" r="{size:g}"/>'
 
 

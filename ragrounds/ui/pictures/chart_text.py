@@ -253,7 +253,8 @@ def _append_cells(text: Text, cells: Sequence[Cell]) -> None:
 
 
 def _legend_text(picture: Picture, axis: str = "") -> str:
-    marks = (_PALE[1], _FULL[1]) if picture.points else "○●"
+    points = _OPEN if picture.all_open else _PALE[1] + _FULL[1]
+    marks = points if picture.points else "○●"
     rows = [f"{marks[full]} {safe(words)}" for full, words in meanings(picture)]
     return "; ".join(words for words in (axis, *rows, *footnotes(picture)) if words)
 
