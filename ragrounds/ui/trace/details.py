@@ -362,11 +362,12 @@ def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
 
 
 def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """Yield a line for the first score and for each that differs, followed by the replies of its judge."""
-    if not loaded.scores:
+    """Yield a line for the score of the lists and for each that differs, followed by the replies of its judge."""
+    scores = sorted(loaded.scores, key=lambda score: score.scorer != loaded.summary.scorer)
+    if not scores:
         yield TextBlock("not scored", "dim")
-    first, agreeing = loaded.scores[:1], []
-    for score in loaded.scores:
+    first, agreeing = scores[:1], []
+    for score in scores:
         if (
             score in first
             or _score_key(score) != _score_key(first[0])

@@ -123,6 +123,8 @@ class GridPane(Rows):
         self.agents = 0
         self.heads: list[tuple[str, Callable[[int, int], str], str]] = []
         """Heading lines: text at the left, function from agent and cells to the text above an agent, style."""
+        self.figure = ""
+        """Heading of the figure of a question, by which the lines are sorted."""
         self.column = 0
         """Number of the agent under the cursor."""
         self._offset = 0
@@ -163,7 +165,8 @@ class GridPane(Rows):
         if y < self._top:
             label, above, style = self.heads[y]
             heads = [(" " + _center(above(column, cell - 1), cell - 1), style) for column in columns]
-            return self.strip([(fit(label, left), "dim"), *heads], width)
+            figure = f"{self.figure} " if not y else ""
+            return self.strip([(fit(label, left - len(figure)) + figure, "dim"), *heads], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
         is_current_row, agent_cells = row == self.row, self._cells(row)

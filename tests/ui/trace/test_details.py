@@ -59,6 +59,8 @@ def test_scorers_that_agree_are_named_in_one_line(pages: Pages) -> None:
     one.scores = (first, replace(first, scorer="same"), replace(first, scorer="other", value=None))
     lines = [block.text.split(":")[0] for block in answer_blocks(one)]
     assert lines[1:4] == ["first", "other", "the same by same"]
+    one.scores = (replace(first, scorer="a"), replace(first, scorer=one.summary.scorer))
+    assert [block.text for block in answer_blocks(one)][2] == "the same by a"  # the score of the lists comes first
 
 
 def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:

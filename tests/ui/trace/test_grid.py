@@ -61,7 +61,7 @@ async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[i
     async with viewer(*size) as pilot:
         shown = screen(pilot.app)
         assert sorted(rows(pilot)) == list(range(6))
-        for name in ("1 plain", "2 seeker", "score", "cell"):
+        for name in ("1 plain", "2 seeker", "split ", "score", "cell"):
             assert name in shown
         assert "40.00" in shown  # plain: 2 of the 5 that have a score
         assert "66.67" in shown

@@ -131,6 +131,7 @@ class GridScreen(ViewScreen):
             for value in figures[self.rows].tolist()
         ]
         unit, overall, counts = unit_of(grid.scorer), grid.figures(), grid.counts
+        pane.figure = self.sort if self.sort in ("cost", "score") else "split"
         pane.heads = [
             ("question", self._heading, "key"),
             (figure_name(grid), lambda column, _: in_scale(overall[column], unit), "strong"),
