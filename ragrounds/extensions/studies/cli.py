@@ -49,7 +49,7 @@ def run_study(
     """
     output_form = form.selected()
     result = carry_out(**asdict(replace(arguments, file=file, progress=display != "none")))
-    _print(result, output_form)
+    _print(result, output_form, file)
     draw_picture(result, plot)
     cells_done = f"{result.done:,} of {number_of(result.asked, 'cell')} {'is' if result.asked == 1 else 'are'} done"
     ended = f"; ended early: {result.ended}, the same command resumes" if result.ended else ""
@@ -61,7 +61,7 @@ def run_study(
 def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile, full: options.Full = False) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
     result = show_study(file)
-    _print(result, form.selected(), full)
+    _print(result, form.selected(), file, full)
     draw_picture(result, plot)
 
 
@@ -89,7 +89,7 @@ def list_command(as_json: options.AsJson = False) -> None:
     print_table(list_table(rows), results_console())
 
 
-def _print(result: StudyResult, form: str, full: bool = False) -> None:
+def _print(result: StudyResult, form: str, file: str, full: bool = False) -> None:
     if form == "--json":
         print_json({"study": result.table.study, "table": result.table, "findings": result.findings})
     elif form == "--csv":
@@ -98,4 +98,4 @@ def _print(result: StudyResult, form: str, full: bool = False) -> None:
         write = latex if form == "--latex" else markdown
         tell(write(study_tables(result.table), study_notes(result.table)), nl=False)
     else:
-        result.draw(results_console(), full=full)
+        result.draw(results_console(), full=full, reference=file)

@@ -66,9 +66,12 @@ class StudyResult(Result, frozen=True, kw_only=True):
         """Ids of the runs that its cells show."""
         return tuple(dict.fromkeys(run for cell in self.table.cells for run in cell.runs))
 
-    def draw(self, console: Console, *, full: bool = False) -> None:
-        """Print the table, the published figures and deviations, the differences, the analyses; `full`: every note."""
-        print_study(self.table, self.findings, console, picture=self.study.picture, full=full)
+    def draw(self, console: Console, *, full: bool = False, reference: str = "") -> None:
+        """Print the table, the published figures and deviations, the differences, the analyses; `full`: every note.
+
+        `reference` is the study's name or file, as the user gave it.
+        """
+        print_study(self.table, self.findings, console, self.study.picture, full, reference)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """Return the pictures of the table and of its analyses, by name."""

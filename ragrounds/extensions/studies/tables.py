@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from shlex import quote
 
 from rich.console import Console
 from rich.text import Text
@@ -244,9 +245,17 @@ def _doubts(table: StudyTable) -> Iterator[str]:
 
 
 def print_study(
-    table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", full: bool = False
+    table: StudyTable,
+    findings: Sequence[StudyFinding],
+    console: Console,
+    picture: str = "",
+    full: bool = False,
+    reference: str = "",
 ) -> None:
-    """Print a study: the tables, the picture, the analyses, and why cells are not run; `full`: with remedies."""
+    """Print a study: the tables, the picture, the analyses, and why cells are not run; `full`: with remedies.
+
+    `reference` is the study as the user names it, its name or its file, for the command that the last line prints.
+    """
     for text_table in study_tables(table):
         print_table(text_table, console)
     chart = study_picture(table, picture)
@@ -266,7 +275,10 @@ def print_study(
     for note_line in full_notes if full else short:
         console.print(Text(one_line(note_line, 4000)), soft_wrap="`" in note_line)
     if not full and not set(short) <= {*full_notes, *_waiting(table)}:
-        console.print(Text("Details and fixes: study show --full", style="dim"))
+        console.print(
+            Text(f"Details and fixes: ragrounds study show {quote(reference or table.study)} --full", style="dim"),
+            soft_wrap=True,
+        )
 
 
 def published_lines(finding: StudyFinding) -> Iterator[str]:

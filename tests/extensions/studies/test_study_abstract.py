@@ -105,8 +105,9 @@ def test_a_cause_is_a_line_and_a_row_that_is_not_run_shows_what_the_paper_prints
         "Note: Figures are in percent.",
         "Not run, 2 cells: The benchmark 'a', 'b' has no copy here yet.",
         "Not run, 2 cells: No key.",
-        "Details and fixes: study show --full",
+        f"Details and fixes: ragrounds study show {made.study} --full",
     ]
+    assert printed(made, reference="my table.toml")[-1].endswith("ragrounds study show 'my table.toml' --full")
     assert any("`ragrounds data add`" in line for line in printed(made, full=True))
     doubtful = table(cell("a", value=50.0, failed=2, runs=("r",)))
     assert printed(doubtful)[-1].startswith("Note: Attempts that an error ended count as 0"), "it is never folded"
