@@ -305,7 +305,8 @@ def find_named(name: str, home: Path) -> Path:
             )
         return indexes(home) / stem / version
     if name not in names:
-        raise unknown("index", name, [*names, "sample"], "ragrounds index ls")
+        unknown_index = unknown("index", name, [*names, "sample"], "ragrounds index ls")
+        raise UserError(f"{unknown_index} `ragrounds index build {quote(name)} --from FAMILY:PATH` builds it.")
     return indexes(home) / name
 
 
