@@ -39,7 +39,7 @@ def test_an_edited_prompt_makes_another_run(store: Store, tmp_path: Path, prompt
     second = planned_run(store, tmp_path, agent).run
     assert second.id != first.id
     assert second.identity["prompts"]["choice/direct"] != first.identity["prompts"]["choice/direct"]
-    with pytest.raises(UserError, match="prompts would be another now"):
+    with pytest.raises(UserError, match="the prompt choice/direct changed"):
         planned_run(store, tmp_path, agent, only=first.id)
     (prompts / "long").mkdir()
     (prompts / "long" / "unused.md").write_text("[user]\nNo graph asks for this one.\n")

@@ -28,6 +28,7 @@ from ragrounds.base.settings import McpServer
 from ragrounds.base.specs import Spec, Value, parse, without_addresses
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
+    PARTS_IN_WORDS,
     SYSTEM_PARTS,
     SystemIdentity,
     changes,
@@ -36,7 +37,6 @@ from ragrounds.evals.engine.system_identity import (
     differing_parts,
     find_abandoned_run,
     find_matching_run,
-    in_words,
     is_own,
     join_clauses,
 )
@@ -508,21 +508,20 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
     Raises:
         UserError: it has changed; the message names the differences.
     """
-    changed_dependencies = [in_words(difference) for difference in differences(store, run, now)]
     if is_own(now.identity):
         differing, same = differing_parts(run, now), True
     else:
         same = run.fingerprint == fingerprint(now.identity)
         plain = msgspec.json.decode(msgspec.json.encode(now.identity))
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
-    if changed_dependencies or differing or not same:
-        difference_words = (
-            ", ".join([*differing, *(["what it reads"] if changed_dependencies else [])]) or "its identity"
-        )
-        details = f" ({'; '.join(join_clauses(changed_dependencies))})" if changed_dependencies else ""
+    if differing or not same or differences(store, run, now):
+        clauses = [
+            *(f"its {part.replace('_', ' ')} changed" for part in differing if part not in PARTS_IN_WORDS),
+            *changes(store, run, now),
+        ]
         raise UserError(
-            f"The run {run.id} cannot be resumed: {difference_words} would be another now{details}. What it has stays; "
-            "`ragrounds run` with the options of now makes a run of its own."
+            f"The run {run.id} cannot be resumed: {'; '.join(join_clauses(clauses)) or 'its identity changed'}. "
+            "Its answers are kept; `ragrounds run` with the present settings begins another run."
         )
     return run
 

@@ -105,6 +105,8 @@ _TABLES = {
     "model_code": "model of",
 }
 """Tables of an identity, and the name of one of their entries."""
+PARTS_IN_WORDS = frozenset({*_TABLES, "graph_code", "limits", "inner"})
+"""Parts of an identity whose changes :func:`changes` describes."""
 
 
 def _declared(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
