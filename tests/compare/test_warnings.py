@@ -73,13 +73,21 @@ def test_a_limitation_follows_the_scorer(store: Store) -> None:
 def test_what_is_no_language_model_is_said(store: Store, model: str, kind: str) -> None:
     run = add_run(store, "one", questions(COUNT), [1] * COUNT, id="one")
     run = msgspec.structs.replace(run, identity={**run.identity, "models": {"model": model}})
-    assert no_model(run) == kind
+    assert no_model(run, ()) == kind
 
 
 def test_a_server_that_names_itself_the_stand_in_is_known(store: Store) -> None:
     run = add_run(store, "one", questions(COUNT), [1] * COUNT, id="one")
     told = {"openai:any http://127.0.0.1:1/v1": {"id": "stand-in", "owned_by": "ragrounds"}}
-    assert no_model(msgspec.structs.replace(run, servers=told)) == "stand-in"
+    assert no_model(msgspec.structs.replace(run, servers=told), ()) == "stand-in"
+
+
+def test_a_system_that_calls_the_stand_in_itself_is_named_with_the_run_that_asked_the_server(store: Store) -> None:
+    server = "openai:any[server=http://127.0.0.1:1/v1]"
+    own, other, asked = (add_run(store, id, questions(COUNT), [1] * COUNT, id=id) for id in ("own", "other", "asked"))
+    own = msgspec.structs.replace(own, identity={**own.identity, "models": {"model": server}})
+    asked = msgspec.structs.replace(asked, servers={server: {"id": "stand-in"}})
+    assert [row.no_model for row in compare(store, [own, other, asked]).rows] == ["stand-in", "", "stand-in"]
 
 
 def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None:

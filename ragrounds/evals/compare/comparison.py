@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
@@ -273,7 +273,7 @@ def compare(
     names_by_run = kept_names(store.engine) if names is None else names
     judging_costs = judging_of(store, runs)
     rows = tuple(
-        _totals(run, basis, answered[run.id], names_by_run.get(run.id, ""), judging_costs.get(run.id, _UNJUDGED))
+        _totals(run, runs, basis, answered[run.id], names_by_run.get(run.id, ""), judging_costs.get(run.id, _UNJUDGED))
         for run in runs
     )
     stopped = StoppedRuns(store, runs, basis, early)
@@ -319,7 +319,14 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name: str, judging: LedgerLine) -> RunTotals:
+def _totals(
+    run: Run,
+    runs: Sequence[Run],
+    basis: ComparisonSet,
+    replies_by_model: ReplyModels,
+    name: str,
+    judging: LedgerLine,
+) -> RunTotals:
     return RunTotals(
         **attempt_sums(run, basis.summaries[run.id], len(basis.questions) * basis.epochs),
         run=run.id,
@@ -333,7 +340,7 @@ def _totals(run: Run, basis: ComparisonSet, replies_by_model: ReplyModels, name:
         epochs=basis.epochs,
         answered_by={model: dict(names) for model, names in replies_by_model.items()},
         name=name,
-        no_model=no_model(run),
+        no_model=no_model(run, runs),
         judging_calls=judging.model_calls,
         cost_judging=judging.cost_paid,
         steps=strategy_steps(run, basis.summaries[run.id]),
@@ -392,10 +399,11 @@ def question_cost(run: Run, summaries: Sequence[Attempt], questions: Sequence[Qu
     )
 
 
-def no_model(run: Run) -> NoModel:
+def no_model(run: Run, compared_runs: Iterable[Run]) -> NoModel:
     """Return which substitute answered in a run in place of a language model.
 
-    It is recognised by the names of the run's models and by what their servers reported.
+    It is recognised by the names of the run's models and by what their servers reported. A user's system calls its
+    server itself, so that the run has no report of it: one in `compared_runs` on the same server may have it.
     """
     models = run.identity.get("models")
     texts = [str(text) for text in models.values()] if isinstance(models, Mapping) else []
@@ -404,7 +412,11 @@ def no_model(run: Run) -> NoModel:
     is_stand_in_name = any(
         text.partition("[")[0].rpartition(":")[2] == _STAND_IN or _ALIAS.search(text) for text in texts
     )
-    is_stand_in_server = any(facts.get("id") == _STAND_IN for facts in run.servers.values())
+    is_stand_in_server = any(
+        facts.get("id") == _STAND_IN and (server in run.servers or server in texts)
+        for reporting_run in (run, *compared_runs)
+        for server, facts in reporting_run.servers.items()
+    )
     return "stand-in" if is_stand_in_name or is_stand_in_server else ""
 
 
