@@ -11,8 +11,8 @@ tests than MOST_SKIPPED are a failure: a machine that lost its browser must not 
 
 Where WEEKLY=true (`.ci/weekly`), the parts that every other run leaves out run instead, and perf/weekly.md has their
 outcomes. They repeat tests under other versions, or try releases of other projects, whose changes no commit of ours
-brings. Each fault that a commit of ours can bring has a cheaper test in every run: the first job under each Python and
-with the lowest versions, one case of each form, the formats that other programs read.
+brings. Each fault that a commit of ours can bring has a cheaper test in every run: the first job under the newest Python
+and, with the lowest versions, under the lowest, one case of each form, the formats that other programs read.
 
 Servers and browsers are installed with apt-get if this is allowed; without them their tests are skipped with a reason.
 """
@@ -57,18 +57,27 @@ WHEEL_TESTS = (
     "engine/test_recording.py",
 )
 """What may differ between versions of Python: expressions, processes, digests of syntax, hooks of the interpreter."""
-LOWEST_TESTS = ("scorers", "stats", "store")
+LOWEST_TESTS = ("scorers/test_grounding.py", "stats", "store")
 """What calls other packages in many ways: NumPy, SciPy and SQLAlchemy. The first job calls the others."""
 WEEKLY_TESTS = ("engine",)
 FEW_EXAMPLES = {"RAGROUNDS_TEST_EXAMPLES": "25"}
 """Of each property in tests that are repeated: the README's test command has tried more of them."""
 NOT_INSTALLED = re.compile(r"could not import|No module named|not installed|(the|an) extra|install ragrounds\[")
 """Reasons of skipped tests that an environment with more packages runs."""
-EARLY = (
-    "tests/test_house.py::test_types_are_strict",
-    "tests/test_docs.py::test_the_site_is_built_without_a_warning",
-)
-"""Slow tests that only compute, for a minute each: they are run with the preparations."""
+EARLY = {
+    "hashes": (
+        "tests/test_house.py::test_types_are_strict",
+        "tests/test_docs.py::test_the_site_is_built_without_a_warning",
+    ),
+    # The first process that imports the compiled search takes half a minute to compile it; later ones read its cache.
+    "everything": (
+        "tests/tools/test_bm25.py",
+        "tests/tools/test_pruning.py",
+        "tests/test_house.py::test_nothing_is_done_at_import",
+        "tests/test_words.py",
+    ),
+}
+"""Slow tests that only compute: they are run with the preparations, in this environment."""
 IDLE = ("nice", "-n", "19")
 
 
@@ -288,9 +297,9 @@ def tests_to_repeat(reports: Path) -> list[str]:
     return sorted(tests)
 
 
-def slow_files(clone: Path) -> list[str]:
-    """Return the test files that mark a test as slow. Without the list each worker collects all others too."""
-    files = [file for file in clone.glob("tests/**/test_*.py") if "slow" in file.read_text(encoding="utf-8")]
+def files_with(mark: str, clone: Path) -> list[str]:
+    """Return the test files that have this mark. Without the list each worker collects all others too."""
+    files = [file for file in clone.glob("tests/**/test_*.py") if mark in file.read_text(encoding="utf-8")]
     return sorted(str(file.relative_to(clone)) for file in files)
 
 
@@ -326,12 +335,10 @@ def prepare(run: Runner) -> None:
         on_path = {"PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
         run.part("sdist and wheel", [".ci/build", run.work / "release"], aim=240, environment=on_path, idle=True)
     check_hashes(run)
-    hashed = run.environments.get("hashes")
-    if hashed and not is_weekly():
-        early = [hashed, "-m", "pytest", "-n", "0", "-m", "slow", *EARLY]
-        run.part("types and the site", early, aim=240, tests=True, idle=True)
+    check_early(run, "hashes")
     if is_ci():
         run.install("everything", [*TESTED, *EVERYTHING])
+        check_early(run, "everything")
         for name, framework in FRAMEWORKS.items():
             if framework.weekly or not is_weekly():
                 run.install(name, [*framework.packages, *TEST_TOOLS], bare=framework.bare)
@@ -345,6 +352,13 @@ def prepare(run: Runner) -> None:
         run.install("lowest versions", packages, python=python)
     else:
         run.outcome.left_out.append("lowest versions")
+
+
+def check_early(run: Runner, name: str) -> None:
+    """Run the slow tests that only compute and that belong to an environment."""
+    if (python := run.environments.get(name)) and not is_weekly():
+        tests = [python, "-m", "pytest", "-n", "0", "-m", "slow", *EARLY[name]]
+        run.part(f"tests that compute, with {name}", tests, aim=240, tests=True, idle=True)
 
 
 def check_hashes(run: Runner) -> None:
@@ -364,10 +378,10 @@ def check_hashes(run: Runner) -> None:
 
 def check_tests(run: Runner) -> None:
     """Run the slow tests, or their weekly cases, on the tested versions, four at a time since they wait."""
-    early = [f"--deselect={test}" for test in EARLY if "hashes" in run.environments]
-    cases = "weekly" if is_weekly() else "slow and not weekly"
-    slow = ["-n", "4", "-m", cases, *early, *slow_files(run.clone)]
-    run.part(f"{cases.partition(' ')[0]} tests", [run.python, "-m", "pytest", *slow], aim=700, tests=True)
+    early = [f"--deselect={test}" for name in run.environments for test in EARLY.get(name, ())]
+    mark, cases = ("weekly", "weekly") if is_weekly() else ("slow", "slow and not weekly")
+    tests = ["-n", "4", "-m", cases, *early, *files_with(mark, run.clone)]
+    run.part(f"{mark} tests", [run.python, "-m", "pytest", *tests], aim=600, tests=True)
 
 
 def check_pages(run: Runner) -> None:
@@ -378,9 +392,9 @@ def check_pages(run: Runner) -> None:
 
 
 def check_release(run: Runner) -> None:
-    """Check what is released, under the lowest and the newest Python and with the lowest versions."""
+    """Check what is released, under the newest Python and with the lowest versions, which run under the lowest Python."""
     if wheels := list((run.work / "release" / "dist").glob("*.whl")):
-        for version in ("3.13",) if is_weekly() else ("3.11", "3.13"):
+        for version in ("3.11", "3.13") if is_weekly() else ("3.13",):
             check_wheel(run, wheels[0], version)
     check_lowest_versions(run)
 
@@ -476,21 +490,22 @@ def check_first_job(run: Runner, python: Path, versions: str) -> None:
 
 
 def check_wheel(run: Runner, wheel: Path, version: str) -> None:
-    """Install the wheel under one Python and do a first job with it; under the newest, run tests and pytest plugin."""
+    """Install the wheel alone under one Python and do a first job; under the newest, run tests and pytest plugin too."""
     python = find_python(version)
     if python is None:
         run.outcome.left_out.append(f"the wheel under Python {version}")
         return
     environment = run.work / f"py{version}"
-    newest = version == "3.13"
-    packages = [f"ragrounds[dense] @ {wheel}", *TEST_TOOLS, "scikit-learn>=1.6"] if newest else [str(wheel)]
-    words = shlex.join([str(run.uv), "pip", "install", "-q", "--python", str(environment), *packages])
-    install = f"{shlex.quote(python)} -m venv {shlex.quote(str(environment))} && {words}"
-    if not run.part(f"wheel installed under Python {version}", ["bash", "-c", install], aim=60):
+    install = shlex.join([str(run.uv), "pip", "install", "-q", "--python", str(environment)])
+    bare = f"{shlex.quote(python)} -m venv {shlex.quote(str(environment))} && {install} {shlex.quote(str(wheel))}"
+    if not run.part(f"wheel installed under Python {version}", ["bash", "-c", bare], aim=60):
         return
     interpreter = environment / "bin" / "python"
     check_first_job(run, interpreter, f"under Python {version}")
-    if not newest:
+    if version != "3.13":
+        return
+    packages = shlex.join([f"ragrounds[dense] @ {wheel}", *TEST_TOOLS, "scikit-learn>=1.6"])
+    if not run.part("packages of the wheel's tests", ["bash", "-c", f"{install} {packages}"], aim=60):
         return
     # The sdist's tests, with no package beside them: what they import is the wheel.
     sdist = run.work / "sdist"
