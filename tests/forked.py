@@ -231,6 +231,9 @@ def run(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     option, subject, *words = request["words"]
+    # Folders of packages that a test installs. The interpreter has read this variable when it started.
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [folder for folder in folders if folder and folder not in sys.path]
     prctl(SET_NAME, subject[-15:].encode())
     sys.orig_argv[1:] = request["words"]
     if option == "-m":

@@ -21,6 +21,7 @@ from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
 from tests.at_work import until_asked
 from tests.conftest import ROOT
+from tests.forked import ForkedPython
 from tests.servers.process import Running, openai_server
 
 LIMIT = 12
@@ -45,11 +46,9 @@ except rr.Interrupted as error:
 
 def script(kind: str, server: Running, home: Path) -> subprocess.Popen[str]:
     home.mkdir(exist_ok=True)
-    environment = {**os.environ, "RAGROUNDS_HOME": str(home / "runs"), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home / "runs")}
     command = [sys.executable, "-c", SCRIPT, kind, server.url]
-    return subprocess.Popen(
-        command, env=environment, cwd=home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    return ForkedPython(command, env=environment, cwd=home, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def attempts(home: Path) -> int:

@@ -138,22 +138,22 @@ def differing_passages(home: Path, first: str, second: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, server, home):
+def test_a_retriever_that_does_something_else_is_searched_again(forked_cli, additions, server, home):
     options = ("--agent", "vanilla_rag[retriever=own,top_k=2]", "--model", "openai:plain", "--base-url", server.url)
     command = ("run", *options, "--limit", "12", "--display", "none", "--json")
     before = server.stats()["asked"]
-    (first,) = run_ids(ran(cli(*command)))
+    (first,) = run_ids(ran(forked_cli(*command)))
     asked = server.stats()["asked"] - before
     assert asked == 12
 
     (additions / "order.py").write_text(
         "# A comment, and\n\n\ndef ordered(query, found):  # another\n    return found\n"
     )
-    assert run_ids(ran(cli(*command))) == [first]
+    assert run_ids(ran(forked_cli(*command))) == [first]
     assert server.stats()["asked"] - before == asked
 
     (additions / "order.py").write_text(WORST_FIRST)
-    done = cli(*command)
+    done = forked_cli(*command)
     (second,) = run_ids(ran(done))
     assert second != first
     assert f"{second} is a new run: since {first}, the retriever own changed" in done.stderr
@@ -162,25 +162,25 @@ def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, 
     assert 0 < changed < 12
     assert again == changed
 
-    shown = cli("runs", "show", second, "--full").stdout
+    shown = forked_cli("runs", "show", second, "--full").stdout
     assert "retriever_code" in shown
 
 
 @pytest.mark.slow
-def test_a_scorer_that_does_something_else_scores_again(cli, additions, home):
-    (run,) = run_ids(ran(cli("run", "--agent", "direct", "--limit", "8", "--display", "none", "--json")))
-    assert figure(cli, run) == 0.0
+def test_a_scorer_that_does_something_else_scores_again(forked_cli, additions, home):
+    (run,) = run_ids(ran(forked_cli("run", "--agent", "direct", "--limit", "8", "--display", "none", "--json")))
+    assert figure(forked_cli, run) == 0.0
     scorer = additions / "scorer.py"
     scorer.write_text(SCORER.replace("<= 0", "<= 100_000"))
-    assert figure(cli, run) == 1.0
+    assert figure(forked_cli, run) == 1.0
     codes = stored_codes(home, run)
     scorer.write_text("# another comment\n" + SCORER.replace("<= 0", "<=   100_000"))
-    assert figure(cli, run) == 1.0
+    assert figure(forked_cli, run) == 1.0
     assert stored_codes(home, run) == codes
 
 
-def figure(cli: Any, run: str) -> float:
-    compared = ran(cli("compare", run, "--scorer", "brief", "--json"))
+def figure(forked_cli: Any, run: str) -> float:
+    compared = ran(forked_cli("compare", run, "--scorer", "brief", "--json"))
     (table,) = [table for table in compared["tables"] if table["scorer"] == "brief"]
     (line,) = table["lines"]
     return float(line["overall"]["value"])

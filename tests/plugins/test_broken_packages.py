@@ -33,8 +33,8 @@ PACKAGES = {
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> str:
-    """A folder of installed packages that add scorers, each broken in its own way."""
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed packages that add scorers, each broken in its own way."""
     folder = tmp_path / "site"
     for name, (entry, code) in PACKAGES.items():
         described = folder / f"{name.replace('-', '_')}-2.0.dist-info"
@@ -42,17 +42,17 @@ def beside(tmp_path: Path) -> str:
         (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0\n")
         (described / "entry_points.txt").write_text(f"[ragrounds.scorers]\n{entry}\n[ragrounds.scorer]\nx = y:z\n")
         (folder / f"{name.replace('-', '_')}.py").write_text(code)
-    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 @pytest.mark.slow
-def test_every_command_goes_on(cli: Cli, beside: str) -> None:
-    path = {"PYTHONPATH": beside}
-    helped = cli("--help", **path)
+@pytest.mark.usefixtures("packages")
+def test_every_command_goes_on(forked_cli: Cli) -> None:
+    helped = forked_cli("--help")
     assert helped.returncode == 0
     assert helped.stderr == ""
 
-    done = cli("run", "--agent", "direct", "--limit", "6", "--display", "none", "--json", **path)
+    done = forked_cli("run", "--agent", "direct", "--limit", "6", "--display", "none", "--json")
     assert done.returncode == 0, done.stderr
     tables = {table["scorer"]: table for table in json.loads(done.stdout)["tables"]}
     assert {"robust", "strict", "liar"} <= set(tables)
@@ -69,19 +69,19 @@ def test_every_command_goes_on(cli: Cli, beside: str) -> None:
     assert sum("the package loud 2.0 printed while it was imported" in line for line in lines) == 1
     assert sum("The scorer 'loud' failed on an answer" in line for line in lines) == 1
 
-    compared = cli("compare", "direct", "--scorer", "robust", "--full", **path)
+    compared = forked_cli("compare", "direct", "--scorer", "robust", "--full")
     assert compared.returncode == 0, compared.stderr
     assert "lenient letter extraction" in compared.stdout
 
-    asked = cli("score", "direct", "--scorer", "raises", **path)
+    asked = forked_cli("score", "direct", "--scorer", "raises")
     assert asked.returncode == 2
     assert "ZeroDivisionError" in asked.stderr
     assert "cannot be used" in asked.stderr
 
-    found = json.loads(cli("doctor", "--json", **path).stdout)["additions"]
+    found = json.loads(forked_cli("doctor", "--json").stdout)["additions"]
     faults = {one["package"]: one["fault"] for one in found if one["kind"]}
     assert set(faults) == set(PACKAGES)
     assert [name for name, fault in faults.items() if not fault] == ["liar", "loud"]
     assert {"Did you mean 'ragrounds.scorers'" in one["fault"] for one in found if not one["kind"]} == {True}
-    text = cli("doctor", **path).stdout
+    text = forked_cli("doctor").stdout
     assert "broken: importing the package raises 2.0 failed: ZeroDivisionError" in text
