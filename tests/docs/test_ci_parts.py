@@ -44,6 +44,7 @@ def test_the_named_tests_exist(parts: Any, name: str) -> None:
     assert [path for path in getattr(parts, name) if not (PATH.parents[1] / "tests" / path).exists()] == []
 
 
-def test_every_framework_has_its_tests(parts: Any) -> None:
+def test_every_environment_has_its_tests(parts: Any) -> None:
     named = [path for framework in parts.FRAMEWORKS.values() for path in framework.tests]
+    named += [test.partition("::")[0] for tests in parts.EARLY.values() for test in tests]
     assert [path for path in named if not (PATH.parents[1] / path).exists()] == []
