@@ -12,6 +12,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -191,17 +192,28 @@ def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = N
     """Return an INSERT statement that replaces a row of the same primary key; with `newest` only if that column
     grows.
     """
-    statement = dialect_of(engine).insert(table)
+    return _upsert(dialect_of(engine), table, newest)
+
+
+@cache  # building a statement takes longer than executing it
+def _upsert(dialect: Dialect, table: sa.Table, newest: sa.Column[Any] | None) -> sa.Insert:
+    statement = dialect.insert(table)
     keys = [column.name for column in table.primary_key.columns]
-    rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
-    later = None if newest is None else statement.excluded[newest.name] > newest
+    new_values = statement.excluded
+    rest = {column.name: new_values[column.name] for column in table.columns if column.name not in keys}
+    later = None if newest is None else new_values[newest.name] > newest
     executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest, where=later)
     return executable
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """Return an INSERT statement that leaves a row of the same primary key unchanged."""
-    executable: sa.Insert = dialect_of(engine).insert(table).on_conflict_do_nothing()
+    return _insert_new(dialect_of(engine), table)
+
+
+@cache
+def _insert_new(dialect: Dialect, table: sa.Table) -> sa.Insert:
+    executable: sa.Insert = dialect.insert(table).on_conflict_do_nothing()
     return executable
 
 
@@ -301,7 +313,7 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
     """Return the store's version; 0 without a store."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("meta"):
-        our_tables = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
+        our_tables = schema.metadata.tables.keys() & set(inspector.get_table_names())
         if our_tables:
             raise UserError(
                 f"{store_location(engine)} is not a store of ragrounds: it has tables {sorted(our_tables)} but no "
@@ -391,7 +403,7 @@ def _disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
 
 def _check(engine: sa.Engine) -> None:
     """Check a file of unknown origin: it is intact, and has only tables and indexes of a store."""
-    tables = {table.name for table in schema.metadata.sorted_tables}
+    tables = schema.metadata.tables
     try:
         with engine.connect() as connection:
             listed = connection.exec_driver_sql("SELECT type, tbl_name FROM sqlite_master").all()

@@ -69,6 +69,29 @@ _PASSAGE = 4000
 _KEPT = 8192
 """Number of texts kept in memory: some 10 MB of passages."""
 
+# Every table needs these statements for each of its runs, and building one takes longer than executing it.
+_RUN, _SCORER = sa.bindparam("run"), sa.bindparam("scorer")
+_RUN_NUMBER = sa.select(schema.runs.c.number).where(schema.runs.c.id == _RUN)
+_RUNS = sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)
+_RUN_MODELS = (
+    sa.select(schema.reads.c.run, schema.reads.c.name)
+    .where(schema.reads.c.kind == "model")
+    .order_by(schema.reads.c.at, schema.reads.c.name)
+)
+_SUMMARIES = sa.select(*SUMMARY).where(schema.attempts.c.run == _RUN)
+_SCORES = sa.select(*SCORED).where(schema.scores.c.run == _RUN)
+_SCORE_CODES = sa.select(schema.scores.c.scorer, schema.scores.c.code).where(schema.scores.c.run == _RUN).distinct()
+_UNSCORED = sa.select(schema.attempts.c.question_id, schema.attempts.c.epoch).where(
+    schema.attempts.c.run == _RUN,
+    schema.attempts.c.status == "completed",
+    ~sa.exists().where(
+        schema.scores.c.run == _RUN,
+        schema.scores.c.scorer == _SCORER,
+        schema.scores.c.question_id == schema.attempts.c.question_id,
+        schema.scores.c.epoch == schema.attempts.c.epoch,
+    ),
+)
+
 
 def repetition_fingerprint(run: Run) -> str:
     """Return the fingerprint of a run's repetition, by which it is found."""
@@ -176,12 +199,8 @@ class Store:
 
         The models of a user's system are those that it has called.
         """
-        rows = self._read(sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)).all()
-        table, models_by_run = schema.reads, dict[int, dict[str, str]]()
-        statement = (
-            sa.select(table.c.run, table.c.name).where(table.c.kind == "model").order_by(table.c.at, table.c.name)
-        )
-        for row in self._read(statement):
+        rows, models_by_run = self._read(_RUNS).all(), dict[int, dict[str, str]]()
+        for row in self._read(_RUN_MODELS):
             models = models_by_run.setdefault(row.run, {})
             models[f"model {len(models) + 1}" if models else "model"] = row.name
         numbered_runs = [(row.number, run_of(row.body)) for row in rows]
@@ -311,8 +330,7 @@ class Store:
 
         These attempts have a final status and match their checksums.
         """
-        statement = sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))
-        rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(row))
+        rows = (row for row in self._read(_SUMMARIES, run=self.number(run)) if row.status in FINAL and is_whole(row))
         return {(row.question_id, row.epoch): row.status for row in rows}
 
     def summaries(self, run: Run, skip_damaged: bool = False) -> list[Attempt]:
@@ -321,7 +339,7 @@ class Store:
         Raises:
             DamagedRecord: one does not match its checksum; with `skip_damaged` it is left out.
         """
-        rows = self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all()
+        rows = self._read(_SUMMARIES, run=self.number(run)).all()
         return summaries_of(run, rows, skip_damaged=skip_damaged)
 
     def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
@@ -394,13 +412,12 @@ class Store:
 
     def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
         """Return the scores of a run, of one scorer or of all, at one question (its id) or at all."""
-        table = schema.scores
-        statement = sa.select(*SCORED).where(table.c.run == self.number(run))
+        statement = _SCORES
         if scorer is not None:
-            statement = statement.where(table.c.scorer == scorer)
+            statement = statement.where(schema.scores.c.scorer == scorer)
         if question is not None:
-            statement = statement.where(table.c.question_id == question)
-        return list(scores_of(run, self._read(statement).all()))
+            statement = statement.where(schema.scores.c.question_id == question)
+        return list(scores_of(run, self._read(statement, run=self.number(run)).all()))
 
     def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:
         """Return (question id, epoch) of the attempts of a run that have a score of this scorer, whatever its value."""
@@ -412,12 +429,8 @@ class Store:
 
     def unscored(self, run: Run, scorer: str) -> list[AttemptKey]:
         """Return (question id, epoch) of the completed attempts of a run without a score of this scorer."""
-        attempts, scores, number = schema.attempts.c, schema.scores.c, self.number(run)
-        of_scorer = (scores.run == number) & (scores.scorer == scorer)
-        has_score = of_scorer & (scores.question_id == attempts.question_id) & (scores.epoch == attempts.epoch)
-        completed = (attempts.run == number) & (attempts.status == "completed")
-        keys = sa.select(attempts.question_id, attempts.epoch).where(completed, ~sa.exists().where(has_score))
-        return [(row.question_id, row.epoch) for row in self._read(keys)]
+        rows = self._read(_UNSCORED, run=self.number(run), scorer=scorer)
+        return [(row.question_id, row.epoch) for row in rows]
 
     def scored_by(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[str]:
         """Return the scorers, among these, that have scored an attempt. The scorers are given because the index begins
@@ -430,8 +443,7 @@ class Store:
 
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """Yield all scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
-        table = schema.scores
-        statement = sa.select(*SCORED).where(table.c.run == self.number(run))
+        table, statement = schema.scores, _SCORES.params(run=self.number(run))
         with snapshot(self.engine) as connection:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
             yield from scores_of(run, rows)
@@ -442,10 +454,8 @@ class Store:
 
     def score_codes(self, run: Run) -> dict[str, set[str]]:
         """Map each scorer to the digests of the code that made its scores of a run; an empty digest means not known."""
-        table = schema.scores
-        statement = sa.select(table.c.scorer, table.c.code).where(table.c.run == self.number(run)).distinct()
         codes: dict[str, set[str]] = {}
-        for row in self._read(statement):
+        for row in self._read(_SCORE_CODES, run=self.number(run)):
             codes.setdefault(row.scorer, set()).add(row.code or "")
         return codes
 
@@ -526,17 +536,17 @@ class Store:
         Raises:
             UserError: the run is not here.
         """
-        number = self._read(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
+        number = self._read(_RUN_NUMBER, run=run.id).scalar()
         if number is None:
             raise UserError(f"The run {run.id} is not in {self.location} (any more).")
         return int(number)
 
-    def _read(self, statement: sa.Executable) -> sa.CursorResult[Any]:
+    def _read(self, statement: sa.Executable, **values: object) -> sa.CursorResult[Any]:
         def read() -> sa.CursorResult[Any]:
             if self._reading is None:
                 self._reading = autocommit(self.engine)
             try:
-                return self._reading.execute(statement)
+                return self._reading.execute(statement, values)
             except sa.exc.DBAPIError as error:
                 if lost(error):
                     self._reading = None

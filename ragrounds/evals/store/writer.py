@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -74,7 +74,6 @@ class Writer:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-        self._statements: dict[str, tuple[str, list[str] | None]] = {}
         self._texts = _StoredTexts()
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
@@ -188,7 +187,7 @@ class Writer:
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)
                 if keys:
                     new_rows = [stored_blob(keyed[key]) if name == "blobs" else keyed[key] for key in keys]
-                    count = self._insert(connection, name, table, new_rows)
+                    count = self._insert(connection, table, new_rows)
                     was_recorded |= name == "calls" and count < len(keyed)
             connection.commit()
         except Exception:
@@ -200,15 +199,11 @@ class Writer:
         self._texts.committed()
         return was_recorded
 
-    def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:
-        # The statement is compiled once and passed to the driver directly: SQLAlchemy's processing of every row's
-        # parameters costs more than the insert. All rows of a table have the same columns, and their values need no
-        # conversion.
-        if name not in self._statements:
-            build = upsert if name in _REPLACED else insert_new
-            statement = build(self._engine, table).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
-            self._statements[name] = str(statement), statement.positiontup
-        text, order = self._statements[name]
+    def _insert(self, connection: sa.Connection, table: sa.Table, rows: list[Mapping[str, object]]) -> int:
+        # The statement is passed to the driver directly: SQLAlchemy's processing of every row's parameters costs more
+        # than the insert. All rows of a table have the same columns, and their values need no conversion.
+        statement = (upsert if table.name in _REPLACED else insert_new)(self._engine, table)
+        text, order = _compiled(statement, self._engine.dialect, tuple(rows[0]))
         if order is None:
             return connection.exec_driver_sql(text, [dict(row) for row in rows]).rowcount
         # SQLite's driver releases the interpreter lock and takes it again for every row of an executemany, and a busy
@@ -219,6 +214,13 @@ class Writer:
             parameters = tuple([row[key] for row in part for key in order])
             count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, parameters).rowcount
         return count
+
+
+@lru_cache(maxsize=64)
+def _compiled(statement: sa.Insert, dialect: sa.Dialect, columns: tuple[str, ...]) -> tuple[str, list[str] | None]:
+    """Return a statement's text, and the order of its parameters if they have no names."""
+    compiled = statement.compile(dialect=dialect, column_keys=list(columns))
+    return str(compiled), compiled.positiontup
 
 
 class _StoredTexts:
