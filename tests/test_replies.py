@@ -8,6 +8,7 @@ import pytest
 
 from ragrounds.base import replies
 from ragrounds.base.replies import Omission, json_objects, plain_text, read_reply
+from tests.rows import each_row
 
 THOUGHT = "So it may be A."
 CLOSED = {
@@ -31,7 +32,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("form", CLOSED.values(), ids=CLOSED)
+@each_row("form", CLOSED.values())
 def test_a_closed_thought_is_left_out(form):
     reply = read_reply(form.format(THOUGHT) + "It is C.")
     assert reply.text == "It is C."
@@ -43,7 +44,7 @@ def test_a_closed_thought_is_left_out(form):
         assert read_reply(f"{THOUGHT}{end}It is C.").text == "It is C."
 
 
-@pytest.mark.parametrize("form", CLOSED.values(), ids=CLOSED)
+@each_row("form", CLOSED.values())
 def test_an_open_thought_has_no_answer(form):
     reply = read_reply(form.split("{}")[0] + THOUGHT)
     assert reply.text == ""
@@ -72,7 +73,7 @@ def test_thoughts_beside_answers(text, answer):
     assert read_reply(text).text == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "answer", "kind"),
     [
         ("It is C.<|im_end|>", "It is C.", ""),

@@ -12,6 +12,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.cli.entry import command_tree
 from tests.conftest import ROOT
+from tests.rows import each_row
 
 CALLS = {
     "run": "run", "compare": "compare", "ledger": "ledger", "score": "score", "retrieve": "retrieve",
@@ -53,7 +54,7 @@ def test_no_command_is_without_its_function() -> None:
     assert sorted(commands("", command_tree())) == sorted(CALLS)
 
 
-@pytest.mark.parametrize("named", sorted(set(CALLS.values())))
+@each_row("named", sorted(set(CALLS.values())))
 def test_each_is_there_and_says_what_it_does(named: str) -> None:
     extension, _, function_name = named.rpartition(":")
     module, _, name = function_name.rpartition(".")

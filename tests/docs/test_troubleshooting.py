@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
 LEAST = 12
@@ -54,7 +56,7 @@ def says(message: str, quotation: str) -> bool:
     return any(re.fullmatch(rf"(.*: )?{pattern}\.?", quotation) for pattern in whole)
 
 
-@pytest.mark.parametrize("quotation", quoted(), ids=lambda text: text[:40])
+@each_row("quotation", quoted())
 def test_a_quoted_message_is_in_the_source(quotation: str) -> None:
     assert any(says(message, quotation) for message in messages(quotation)), (
         "no message of the package reads so: quote today's, or take it out of docs/troubleshooting.md"

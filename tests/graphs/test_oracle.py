@@ -10,6 +10,7 @@ from ragrounds.base.records import Message, Query
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from tests.graphs.playing import ANSWER, CHOICE, Scripted, Shelf, play, text_of
+from tests.rows import each_row
 
 
 async def test_the_gold_documents_are_the_context():
@@ -75,7 +76,7 @@ async def test_an_inner_question_has_no_options():
     assert inner.parameters == {"top_k": 3}
 
 
-@pytest.mark.parametrize("agent", names())
+@each_row("agent", names())
 def test_every_agent_has_a_graph_a_summary_and_prompts_that_exist(agent):
     from ragrounds.prompts.loader import PromptFolder
 

@@ -23,6 +23,7 @@ from ragrounds.models.request_arguments import CannotTake
 from ragrounds.prompts.loader import PromptFolder
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
 from tests.graphs.test_any_model import EXAMPLES, PIECES, REPLIES
+from tests.rows import each_row
 
 STEM = CHOICE.text
 FINAL = "So the final answer is: Heparin."
@@ -502,7 +503,7 @@ async def test_an_attempt_that_was_killed_pays_for_no_call_twice(agent):
     await pays_for_no_call_twice(limited(agent), LOOKS[agent])
 
 
-@pytest.mark.parametrize("name", LOOKS)
+@each_row("name", LOOKS)
 def test_pictures_prompts_and_words(name):
     graph = catalogue.build(name)
     assert diagram.tree(graph).startswith("start\n")

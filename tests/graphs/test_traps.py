@@ -5,9 +5,10 @@ import pytest
 from ragrounds.base.records import Left, Reply, ToolCall
 from ragrounds.graphs import catalogue
 from tests.graphs.playing import ANSWER, play, text_of
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("name", catalogue.names())
+@each_row("name", catalogue.names())
 def test_nothing_of_langgraph_caches_retries_or_checkpoints(name):
     graph = catalogue.build(name).compile()
     assert graph.cache is None, "its key leaves out the model"

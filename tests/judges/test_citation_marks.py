@@ -10,11 +10,12 @@ from ragrounds.evals.judges.claims import ClaimJudge
 from ragrounds.evals.scorers.citations import CITATIONS, marks_inside, read_citations
 from ragrounds.evals.trace.traces import TracedCall
 from tests.judges.doubles import judged
+from tests.rows import each_row
 
 SHOWN = {number: number - 1 for number in range(1, 10)} | {12345678: 0}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mark", "numbers"),
     [
         ("[1-3]", (1, 2, 3)), ("[1–3]", (1, 2, 3)), ("[1, 2]", (1, 2)), ("[1; 3, 5]", (1, 3, 5)),
@@ -33,7 +34,7 @@ def test_citations(mark, numbers):
     assert read_citations(f"Blue helps {mark}." if mark[0] != "¹" else f"Blue helps{mark}.", {}).fabricated
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "It lasts 4 [2, 9] days.", "It fell by 7 [6, 8] percent.", "A median of 3.5 [1–8] months",

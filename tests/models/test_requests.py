@@ -15,6 +15,7 @@ from ragrounds.models.openai_protocol import body_of, message_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.models.reply_parts import without_keys
 from ragrounds.recorder.redaction import Redactor
+from tests.rows import each_row
 
 ASKED = (Message("system", "Be brief."), Message("user", "Costs $text or $5?"))
 OWN = 'base_url="http://localhost/v1"'
@@ -190,7 +191,7 @@ def test_completions_have_log_probabilities_of_their_own_form_and_no_tools():
     assert reply.logprobs == (TokenLogprob("b", -2.0, (("b", -2.0), ("c", -0.5))),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         None, [], {}, {"content": None}, {"content": "x"}, {"content": [None, 3, {}]}, 7, "x",

@@ -6,11 +6,10 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
 import ragrounds
 from ragrounds.graphs import catalogue
 from ragrounds.prompts.loader import PromptFolder
+from tests.rows import each_row
 
 NAMES = PromptFolder().names()
 EXTENSIONS = Path(ragrounds.__file__).parent / "extensions"
@@ -43,7 +42,7 @@ STRATEGIES = sorted(
 
 
 # Case reports are asked about in English, whatever their language.
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if not name.startswith("build/case_")])
+@each_row("name", [name for name in STRATEGIES if not name.startswith("build/case_")])
 def test_every_prompt_of_a_strategy_has_a_chinese_form_that_asks_for_the_same(name):
     english, chinese = source(name), source(name, ".zh")
     assert placeholders(english) == placeholders(chinese)
@@ -53,7 +52,7 @@ def test_every_prompt_of_a_strategy_has_a_chinese_form_that_asks_for_the_same(na
         assert english.count("\n[user]\n") == chinese.count("\n[user]\n")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*ANSWERING, *SWITCHED)])
+@each_row("name", [name for name in NAMES if name not in (*ANSWERING, *SWITCHED)])
 def test_no_other_prompt_can_show_options(name):
     assert "$options" not in source(name)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each_row
+
 FOLDER = Path(__file__).resolve().parents[2] / "ragrounds/recorder"
 LOADED = """
 import importlib, importlib.util, json, pathlib, sys
@@ -55,7 +57,7 @@ def test_the_recorder_is_loaded_without_anything_else_of_ours(python: str, tmp_p
     assert not {"aiohttp", "httpx", "langchain_core", "msgspec", "urllib3"} & set(modules)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.name)
+@each_row("path", sorted(FOLDER.rglob("*.py")))
 def test_at_module_level_only_the_standard_library_is_imported(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
     inside = {

@@ -3,6 +3,7 @@
 import pytest
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure, no_text, read_long, without_answer
+from tests.rows import each_row
 from tests.scorers.making import attempt
 
 FILTERED = AnswerRead("refused", "", "the provider's content filter")
@@ -113,7 +114,7 @@ def test_of_a_last_sentence_the_end_counts():
     assert without_answer(text, text) == UNREADABLE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "said"),
     [
         ("none of these", True), ("None.", True), ("no option is right", True), ("cannot be determined", True),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.evals.scorers import find_scorer, ready_scorers, scorers_for
+from tests.rows import each_row
 from tests.scorers.making import FOUR, attempt, gold, question, shipped
 
 
@@ -112,7 +113,7 @@ def test_an_empty_reply_is_a_by_the_published_scorer_alone():
     assert find_scorer("strict").score(attempt(""), question(), gold()).value == 0.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "letter"),
     [
         (said("b"), "B"),

@@ -7,6 +7,7 @@ import pytest
 from ragrounds.base.text import words
 from ragrounds.evals.scorers.facts import FACTS, AnswerText
 from ragrounds.evals.scorers.rouge_l import ROUGE_L, rouge_l
+from tests.rows import each_row
 from tests.scorers.making import attempt, gold, question
 
 LONG = question({}, kind="long")
@@ -41,7 +42,7 @@ def test_facts_are_for_long_questions_with_wordings():
     assert not FACTS.default(question())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wordings", "there"),
     [
         ("rest", (" ", "rest"), True),

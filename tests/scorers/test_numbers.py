@@ -8,6 +8,7 @@ import pytest
 from ragrounds.base.quantities import decimal_mark, mark_quantities, read_quantities
 from ragrounds.evals.scorers import find_scorer, scorers_for
 from ragrounds.evals.scorers.facts import AnswerText
+from tests.rows import each_row
 from tests.scorers.making import attempt, gold, question
 
 LINES = (Path(__file__).parent / "doses.txt").read_text(encoding="utf-8").splitlines()
@@ -19,13 +20,13 @@ def test_the_table_has_two_hundred_rows():
     assert len(set(DOSES)) == len(DOSES) == 200
 
 
-@pytest.mark.parametrize(("fact", "right", "wrong"), DOSES)
+@each_row(("fact", "right", "wrong"), DOSES)
 def test_a_dose_is_found_and_another_is_not(fact, right, wrong):
     assert AnswerText(right).contains((fact,))
     assert not AnswerText(wrong).contains((fact,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "fact", "is_contained"),
     [
         ("2 500 mg tablets", "500 mg", True),  # two tablets, no thousands
@@ -81,7 +82,7 @@ def test_a_quantity_by_its_parts():
     assert mark_quantities("no number, HER2, 1e999").count("⟦") == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reference", "value"),
     [
         ("15 mg", "1.5 mg", 0.0),

@@ -16,6 +16,7 @@ from ragrounds.evals.scorers.robust import ROBUST, read_robustly
 from ragrounds.evals.scorers.rouge_l import ROUGE_L
 from ragrounds.evals.scorers.short_answers import EXACT_MATCH
 from ragrounds.evals.scorers.strict import STRICT
+from tests.rows import each_row
 
 DRUGS = {"A": "Metformin", "B": "Insulin glargine", "C": "Empagliflozin", "D": "Glipizide"}
 DOSES = {"A": "250 mg", "B": "500 mg", "C": "750 mg", "D": "1000 mg"}
@@ -56,7 +57,7 @@ def test_thoughts_and_ends(text, expected):
     assert label(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         # The answer's own field counts before those that describe options.
@@ -91,13 +92,13 @@ def test_fields_boxes_and_tags(text, expected):
     assert label(text) == expected
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['language']} {row['words'][:20]}")
+@each_row("row", ROWS)
 def test_words_of_a_language_state_the_answer(row):
     assert len(row["examples"]) == 2
     assert [label(example) for example in row["examples"]] == ["C", "C"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("정답 : C번", "C"), ("답: C", "C"), ("回答：C", "C"), ("解答は選択肢Cである。", "C"),
@@ -115,7 +116,7 @@ def test_scripts_and_typography(text, expected):
     assert label(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "500 mg twice daily", "500 mL", "429 patients were enrolled.", "503 kcal a day", "502",
@@ -131,7 +132,7 @@ def test_prose_is_no_error(text):
     assert read_long(long(f"Give it. {text}")).status == "answered"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "503", "HTTP 429", "HTTP/1.1 502 Bad Gateway", "Error 500", "Error code: 429 - {'error': {'message': 'x'}}",

@@ -7,6 +7,7 @@ from ragrounds.evals.scorers.mirage import first_letter, read_published, stated
 from ragrounds.evals.scorers.mirage_pmc_llama import completion, read_completion
 from ragrounds.evals.scorers.option_text import by_text
 from ragrounds.evals.scorers.robust import read_robustly
+from tests.rows import each_row
 from tests.scorers.making import FOUR, question
 
 ASKED = question()
@@ -17,7 +18,7 @@ def read(text, options=None):
     return read_robustly(text, question(options))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("", AnswerRead("empty")),
@@ -74,7 +75,7 @@ def test_a_list_of_the_options_is_no_choice():
     assert read(f"{each}\nC").prediction == "C"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("candidate", "label"),
     [
         ("B", "B"), ("b", "B"), ("(b).", "B"), ("The final answer is B", "B"), ("the correct option: C.", "C"),

@@ -14,6 +14,7 @@ from ragrounds.evals.scorers.triplets import (
     counts,
     parse,
 )
+from tests.rows import each_row
 from tests.scorers.making import attempt, gold, question
 
 ASKED = question({}, kind="extraction")
@@ -40,7 +41,7 @@ def test_a_score_gives_the_parts_of_the_micro_figure():
         counts(scores[2])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("", None),

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from ragrounds.tools.web_pages import Fetched, Fetcher, FetchFailed, FetchLimits, excerpt, extract, is_public
+from tests.rows import each_row
 
 pytest.importorskip("trafilatura")
 
@@ -142,7 +143,7 @@ async def test_a_redirect_to_an_inner_address_is_refused(site, monkeypatch):
     await fetcher.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "public"),
     [
         ("8.8.8.8", True),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.ui.text import age, dollars, duration, number_of, size, tokens
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "text"),
     [
         (None, "-"), (0, "0 s"), (0.0002, "<1 ms"), (0.0049, "5 ms"), (0.25, "250 ms"), (0.9996, "1.0 s"),

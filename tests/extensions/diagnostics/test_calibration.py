@@ -41,6 +41,7 @@ from ragrounds.extensions.diagnostics.analyses.calibration import (
     risk_bounds,
     stated,
 )
+from tests.rows import each_row
 
 OPTIONS = {"A": "yes", "B": "no"}
 
@@ -72,7 +73,7 @@ def add(store, count, attempt, *, epochs=1, name="direct"):
     return scored_run(store, run, "strict")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("The answer is B. Confidence: 85 %", 0.85),

@@ -13,6 +13,7 @@ from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.extensions.gate.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
 from ragrounds.extensions.gate.policy import FollowedGate, Policy, read_policy
 from ragrounds.extensions.gate.sample_size import DesignSize, majority_error, majority_mean, size, spread_of, tilted
+from tests.rows import each_row
 
 RUNS = '[runs]\nnew = "vanilla_rag"\nold = "direct"\n'
 CRITICAL = '[critical]\n"right" = "accuracy(new) > 50%"\n'
@@ -22,7 +23,7 @@ def policy(*rules: str, head: str = "") -> Policy:
     return read_policy("\n".join([head, RUNS, *(rules or [CRITICAL])]), "p.toml")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("[runs", "Expected ']'"),

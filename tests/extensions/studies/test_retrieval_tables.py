@@ -25,6 +25,7 @@ from ragrounds.extensions.studies.paper_table import CellResult, study_table
 from ragrounds.extensions.studies.study import Study, open_study, shipped_studies
 from ragrounds.tools.index.cards import cards
 from ragrounds.tools.retriever import find_retriever
+from tests.rows import each_row
 
 PAPERS = ("r2med-", "cmedteb-", "ogcarebench-")
 NAMES = [name for name in shipped_studies() if name.startswith(PAPERS)]
@@ -85,7 +86,7 @@ def _check_retriever(spec: Spec) -> None:
         assert cards()[str(spec.parameters["model"])].kind == "reranker"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_printed_averages_are_those_of_the_printed_cells(name: str) -> None:
     study = open_study(name)
     half = 0.5 * 10.0**-study.digits

@@ -21,6 +21,7 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, LastResult, ProgressFacts, SeenFaults, facts_json
 from ragrounds.ui.progress.frame import frame, table_parts
 from ragrounds.ui.progress.lines import progress_line
+from tests.rows import each_row
 from tests.ui.drawn import drawn_lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 15), (40, 10), (20, 6)]
@@ -82,9 +83,9 @@ def drawn(found: ProgressFacts, width: int, height: int, said: tuple[str, ...] =
     return drawn_lines(console, frame(found, width, height, said), width, height)
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-@pytest.mark.parametrize("agents", [1, 3, 12])
-@pytest.mark.parametrize("flying", [0, 3, 64])
+@each_row(("width", "height"), SIZES)
+@each_row("agents", [1, 3, 12])
+@each_row("flying", [0, 3, 64])
 def test_it_fits_and_its_foot_stands_at_the_end(width: int, height: int, agents: int, flying: int) -> None:
     lines = drawn(facts(agents, flying), width, height, ("something was said",) * 3)
     assert len(lines) == height

@@ -26,6 +26,7 @@ from ragrounds.ui.trace.view import ReadingPace
 from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from ragrounds.ui.trace.widgets import Rows
+from tests.rows import each_row
 from tests.ui.trace.making import Journal, attempt, fill, make_run, model_call, question, score, step
 from tests.ui.trace.seeing import press, screen, settle
 from tests.ui.trace.test_contrast import weak
@@ -232,8 +233,8 @@ def test_trace_opens_the_home_where_nothing_says_which_attempts(
     assert opened == [True, False, False]
 
 
-@pytest.mark.parametrize("value", [0.0, 0.004, 0.5, 1.0])
-@pytest.mark.parametrize("width", [0, 3, 4, 17, 60])
+@each_row("value", [0.0, 0.004, 0.5, 1.0])
+@each_row("width", [0, 3, 4, 17, 60])
 def test_a_bar_fills_its_width(value: float, width: int) -> None:
     for low, high in ((None, None), (value, value), (0.0, 1.0)):
         assert sum(len(text) for text, _ in bar_cells(value, low, high, width)) == width

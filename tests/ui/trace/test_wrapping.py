@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from ragrounds.ui.trace.layout import TextBlock, TextLayout, shown_text, wrap
+from tests.rows import each_row
 
 
 @given(st.text(max_size=120), st.integers(2, 40))
@@ -31,15 +32,15 @@ def test_a_line_of_two_hundred_thousand_letters_is_cut(letter: str) -> None:
     assert sum(end - begin for begin, end in spans) == len(text)
 
 
-@pytest.mark.parametrize("text", ["頭痛持續三日。伴有發熱，", "患者頭痛持（三日）。「伴有發熱」，"])
-@pytest.mark.parametrize("width", range(6, 16))
+@each_row("text", ["頭痛持續三日。伴有發熱，", "患者頭痛持（三日）。「伴有發熱」，"])
+@each_row("width", range(6, 16))
 def test_no_line_begins_with_a_full_stop_of_chinese(text: str, width: int) -> None:
     lines = [text[begin:end] for begin, end in wrap(text, width)]
     assert "".join(lines) == text
     assert not [line for line in lines if line[0] in "。，）」"]
 
 
-@pytest.mark.parametrize("width", range(12, 30))
+@each_row("width", range(12, 30))
 def test_a_figure_and_its_unit_stay_on_one_line(width: int) -> None:
     text = "a model call took 427 ms, 12.3 k tokens in, 95 % read"
     lines = [text[begin:end] for begin, end in wrap(text, width)]
