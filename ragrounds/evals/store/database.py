@@ -192,12 +192,12 @@ def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = N
     """Return an INSERT statement that replaces a row of the same primary key; with `newest` only if that column
     grows.
     """
-    return _upsert(dialect_of(engine), table, newest)
+    return _upsert(dialect_of(engine).insert, table, newest)
 
 
 @cache  # building a statement takes longer than executing it
-def _upsert(dialect: Dialect, table: sa.Table, newest: sa.Column[Any] | None) -> sa.Insert:
-    statement = dialect.insert(table)
+def _upsert(insert: Callable[[sa.Table], Any], table: sa.Table, newest: sa.Column[Any] | None) -> sa.Insert:
+    statement = insert(table)
     keys = [column.name for column in table.primary_key.columns]
     new_values = statement.excluded
     rest = {column.name: new_values[column.name] for column in table.columns if column.name not in keys}
@@ -208,12 +208,12 @@ def _upsert(dialect: Dialect, table: sa.Table, newest: sa.Column[Any] | None) ->
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """Return an INSERT statement that leaves a row of the same primary key unchanged."""
-    return _insert_new(dialect_of(engine), table)
+    return _insert_new(dialect_of(engine).insert, table)
 
 
 @cache
-def _insert_new(dialect: Dialect, table: sa.Table) -> sa.Insert:
-    executable: sa.Insert = dialect.insert(table).on_conflict_do_nothing()
+def _insert_new(insert: Callable[[sa.Table], Any], table: sa.Table) -> sa.Insert:
+    executable: sa.Insert = insert(table).on_conflict_do_nothing()
     return executable
 
 

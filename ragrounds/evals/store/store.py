@@ -70,7 +70,8 @@ _KEPT = 8192
 """Number of texts kept in memory: some 10 MB of passages."""
 
 # Every table needs these statements for each of its runs, and building one takes longer than executing it.
-_RUN, _SCORER = sa.bindparam("run"), sa.bindparam("scorer")
+_RUN: sa.BindParameter[Any] = sa.bindparam("run")
+_SCORER: sa.BindParameter[Any] = sa.bindparam("scorer")
 _RUN_NUMBER = sa.select(schema.runs.c.number).where(schema.runs.c.id == _RUN)
 _RUNS = sa.select(schema.runs.c.number, schema.runs.c.body).order_by(schema.runs.c.number)
 _RUN_MODELS = (
