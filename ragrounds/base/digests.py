@@ -202,7 +202,12 @@ def _is_user_file(name: str, path: Path) -> bool:
 
 def _source(spec: ModuleSpec | None) -> Path | None:
     """Return the file of a module that is written in Python."""
-    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+    return _path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
+
+@lru_cache(maxsize=4096)  # a digest of some hundred files resolves each many times; a kept path also keeps its hash
+def _path(origin: str) -> Path:
+    return Path(origin)
 
 
 def _spec(name: str) -> ModuleSpec | None:
