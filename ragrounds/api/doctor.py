@@ -277,15 +277,20 @@ def doctor(
 def _installed_extras() -> dict[str, bool]:
     """Return each extra of this package, with True if all its requirements are installed."""
     extras: dict[str, bool] = {}
-    installed = {re.sub(r"[-_.]+", "-", distribution.name).lower() for distribution in metadata.distributions()}
     with suppress(metadata.PackageNotFoundError):
         for line in metadata.requires("ragrounds") or ():
             if extra := re.search(r"extra == ['\"]([\w-]+)", line):
                 requirement = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-                extras[extra[1]] = (
-                    extras.get(extra[1], True) and re.sub(r"[-_.]+", "-", requirement).lower() in installed
-                )
+                extras[extra[1]] = extras.get(extra[1], True) and _is_installed(requirement)
     return {name: extras[name] for name in sorted(extras) if name not in _DEVELOPER_EXTRAS}
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _check_store(store: Store, progress: Progress | bool | None) -> StoreCheck:
