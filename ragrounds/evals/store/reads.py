@@ -18,6 +18,11 @@ from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 
 _KINDS = frozenset(get_args(get_type_hints(Read)["kind"]))
+_READS = (
+    sa.select(schema.reads)
+    .where(schema.reads.c.run == sa.bindparam("run"))
+    .order_by(schema.reads.c.kind, schema.reads.c.name)
+)
 
 
 def read_rows(reads: Iterable[Read], number: int) -> list[Row]:
@@ -38,8 +43,7 @@ def reads_of(store: Store, run: Run) -> list[Read]:
     """
     table = schema.reads
     with store.engine.connect() as connection:
-        statement = sa.select(table).where(table.c.run == store.number(run)).order_by(table.c.kind, table.c.name)
-        rows = connection.execute(statement).all()
+        rows = connection.execute(_READS, {"run": store.number(run)}).all()
     if any(row.kind not in _KINDS or not is_whole_row(table, row) for row in rows):
         raise DamagedRecord(f"what {run.id} has read does not match its checksum")
     return [Read(row.kind, row.name, row.value, row.size, row.at) for row in rows]

@@ -27,6 +27,7 @@ _NAMED = 6
 """Number of runs that a message names."""
 LONGEST_NAME = 120
 """Largest number of characters of a name."""
+_NAMES = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
 
 
 def one_name(text: str) -> str:
@@ -52,9 +53,8 @@ def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
 
 def kept_names(engine: sa.Engine) -> dict[str, str]:
     """Map run ids to names, for the runs of a store that have one. A damaged name is left out, with a warning."""
-    statement = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
     with engine.connect() as connection:
-        rows = connection.execute(statement).all()
+        rows = connection.execute(_NAMES).all()
     names = {str(key).removeprefix(RUN_NAME): meta_value(str(key), str(value)) for key, value in rows}
     for run in (run for run, name in names.items() if name is None):
         warn_once(f"The stored name of {run} does not match its checksum and is not used.")

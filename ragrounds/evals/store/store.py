@@ -79,6 +79,19 @@ _RUN_MODELS = (
     .where(schema.reads.c.kind == "model")
     .order_by(schema.reads.c.at, schema.reads.c.name)
 )
+_LATEST_RUN = (
+    sa.select(schema.runs.c.body)
+    .where(schema.runs.c.fingerprint == sa.bindparam("fingerprint"))
+    .order_by(schema.runs.c.number.desc())
+    .limit(1)
+)
+_QUESTIONS = (
+    sa.select(schema.questions.c.body)
+    .where(schema.questions.c.set == sa.bindparam("questions"))
+    .order_by(schema.questions.c.position)
+)
+_STOPS = sa.select(schema.stoppings.c.body).where(schema.stoppings.c.run == _RUN)
+_CALL = sa.select(schema.calls.c.request, schema.calls.c.response).where(schema.calls.c.key == sa.bindparam("key"))
 _SUMMARIES = sa.select(*SUMMARY).where(schema.attempts.c.run == _RUN)
 _SCORES = sa.select(*SCORED).where(schema.scores.c.run == _RUN)
 _SCORE_CODES = sa.select(schema.scores.c.scorer, schema.scores.c.code).where(schema.scores.c.run == _RUN).distinct()
@@ -221,13 +234,7 @@ class Store:
 
     def latest(self, fingerprint: str) -> Run | None:
         """Return the newest run with this fingerprint."""
-        statement = (
-            sa.select(schema.runs.c.body)
-            .where(schema.runs.c.fingerprint == fingerprint)
-            .order_by(schema.runs.c.number.desc())
-            .limit(1)
-        )
-        row = self._read(statement).first()
+        row = self._read(_LATEST_RUN, fingerprint=fingerprint).first()
         return run_of(row.body) if row else None
 
     def run(self, reference: str, *, newest: bool = False) -> Run:
@@ -289,13 +296,8 @@ class Store:
         """
         last_set, questions = self._questions
         if run.questions != last_set:
-            statement = (
-                sa.select(schema.questions.c.body)
-                .where(schema.questions.c.set == run.questions)
-                .order_by(schema.questions.c.position)
-            )
             decode = msgspec.msgpack.Decoder(StoredQuestion).decode
-            items = [decode(decompress(row.body)) for row in self._read(statement)]
+            items = [decode(decompress(row.body)) for row in self._read(_QUESTIONS, questions=run.questions)]
             questions = [item.question for item in items], {item.question.id: item.gold for item in items}
             self._questions = (run.questions, questions)
         return questions
@@ -486,9 +488,7 @@ class Store:
         """Return the stored states of the claims that a run monitors (`ragrounds run --until`), as they were
         written.
         """
-        table = schema.stoppings
-        rows = self._read(sa.select(table.c.body).where(table.c.run == self.number(run)))
-        return [decompress(row.body) for row in rows]
+        return [decompress(row.body) for row in self._read(_STOPS, run=self.number(run))]
 
     def write_stop(self, runs: Iterable[str], claim: str, seed: int, body: bytes) -> None:
         """Store the state of a claim with each of `runs` (ids); one of the same claim and seed is replaced."""
@@ -517,10 +517,7 @@ class Store:
 
     def call(self, key: str, request: type[T], response: type[Any]) -> tuple[T, Any] | None:
         """Return request and response of a recorded call; ``None`` if it is not in the journal."""
-        statement = sa.select(schema.calls.c.request, schema.calls.c.response).where(
-            schema.calls.c.key == bytes.fromhex(key)
-        )
-        row = self._read(statement).first()
+        row = self._read(_CALL, key=bytes.fromhex(key)).first()
         if row is None:
             return None
         return unpack(row.request, request, self.texts), unpack(row.response, response, self.texts)
