@@ -89,12 +89,6 @@ def test_an_interval_that_nobody_asked_for_is_not_printed(store):
     assert row[3] == UNKNOWN
 
 
-def test_several_claims_are_decided_in_the_order_given(store):
-    run = add_run(store, "one", questions(4), [1, 1, 1, 0])
-    verdicts = check_claims(store, [run], ["accuracy(one) > 0.7", "accuracy(one) > 0.8"])
-    assert [verdict.decision for verdict in verdicts] == ["holds", "fails"]
-
-
 def test_what_an_attempt_used_is_a_mean_over_questions(store):
     # Two epochs of two questions: 110 and 210 tokens each time, half a second, one call.
     asked = questions(2)
@@ -295,18 +289,6 @@ def test_the_scorer_asked_for_comes_before_the_headline(store):
         (verdict,) = check_claims(store, [run], ["accuracy(one) > 0.5 and refused(one) > 0"], scorer=scorer)
         assert (verdict.scorer, verdict.conditions[0].value) == (scorer or "robust", accuracy)
         assert verdict.conditions[1].value == refused
-
-
-def test_clusters_are_drawn_together(store):
-    asked = [one for name in "abcdef" for one in questions(4, f"x/{name}", cluster=name)]
-    asked = [replace(one, benchmark="x/one") for one in asked]
-    values = [1.0] * 12 + [0.0] * 12
-    run = add_run(store, "one", asked, values)
-    made = stratified_mean(values, ["x"] * 24, [one.cluster for one in asked])
-    alone = stratified_mean(values, ["x"] * 24)
-    found = checked(store, [run], "accuracy(one) > 0 @ 95%")
-    assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
-    assert found.high > alone.high + 0.05
 
 
 def test_nothing_times_a_share_is_its_constant(store):

@@ -173,18 +173,6 @@ def test_a_question_with_an_epoch_without_a_value_is_missing_and_one_asked_again
     assert until.state.conditions[0].value == 1.0
 
 
-def test_rounds_that_wait_are_counted_as_soon_as_the_first_is_in(store):
-    asked = questions(4)
-    runs = empty(store, asked)
-    until = stop(runs, asked)
-    for question in reversed(until.questions):
-        assert until.state.questions == 0
-        for run in runs:
-            tell(until, run, question, 1.0)
-    assert until.state.questions == 4
-    assert until.reached() == ""
-
-
 def test_what_was_decided_is_said_and_nothing_after_it_is_counted(store):
     asked = questions(60)
     runs = empty(store, asked)
@@ -207,16 +195,6 @@ def test_what_was_decided_is_said_and_nothing_after_it_is_counted(store):
     assert until.state.questions == number
 
 
-def test_large_numbers_are_said_with_commas(store):
-    runs = empty(store, questions(3))
-    until = stop(runs, questions(3))
-    record = until.record()
-    assert record.reason == ""
-    save_stop(store, replace(record, state=replace(record.state, decision="fails", questions=1_000)))
-    until.begin(store)
-    assert until.reached() == f"{CLAIM!r} fails after 1,000 questions"
-
-
 def test_a_command_begins_by_keeping_that_runs_are_followed_and_with_what_they_have(store):
     asked = questions(6)
     runs = pair(store, asked)
@@ -230,23 +208,26 @@ def test_a_command_begins_by_keeping_that_runs_are_followed_and_with_what_they_h
     assert earlier_record(store, runs[::-1], CLAIM, 3) is None  # not the same runs in the same order
     assert earlier_record(store, runs[:1], CLAIM, 3) is None
     assert earlier_record(store, [], CLAIM, 3) is None
+    assert earlier_record(store, runs, "accuracy(one) > 0.1 @ 95%", 3) is None
     with pytest.raises(UserError) as caught:
         stop(runs, asked, seed=4).begin(store)
     assert caught.value.args[0] == (
         "one-run has its questions in the order of --seed 3. Give --seed 3, or --new for another run."
     )
+    with pytest.raises(UserError, match="in the order of"):
+        earlier_record(store, runs[:1], CLAIM, 4)
 
 
 def test_a_decision_of_before_stands_whatever_the_runs_have_now(store):
     asked = questions(6)
     runs = pair(store, asked)
     until = stop(runs, asked)
-    decided = replace(until.state, decision="fails", questions=2)
+    decided = replace(until.state, decision="fails", questions=1_000)
     kept = StopRecord(runs=("one-run", "two-run"), seed=3, scorer="robust", state=decided, reason="then")
     save_stop(store, kept)
     until.begin(store)
     assert until.state == decided
-    assert until.reached() == f"{CLAIM!r} fails after 2 questions"
+    assert until.reached() == f"{CLAIM!r} fails after 1,000 questions"
     assert until.finish(store, "why it ended").reason == ""
     assert stop_records(store, runs[0]) == [kept]  # it remains as it was written
 
@@ -287,27 +268,19 @@ def test_attempts_that_will_be_made_again_are_not_there_yet(store):
 
 
 @pytest.mark.parametrize(
-    ("ended", "most", "reason"),
-    [("the budget is used up", None, "the budget is used up"), ("", None, "all questions are answered"),
-     ("", 2, "--max-questions is reached")],
+    ("count", "ended", "most", "reason"),
+    [(3, "the budget is used up", None, "the budget is used up"), (3, "", None, "all questions are answered"),
+     (3, "", 2, "--max-questions is reached"), (40, "the budget is used up", None, "")],
 )  # fmt: skip
-def test_the_end_is_kept_with_its_reason(store, ended, most, reason):
-    asked = questions(3)
+def test_the_end_is_kept_with_its_reason_unless_it_is_decided(store, count, ended, most, reason):
+    asked = questions(count)
     runs = pair(store, asked)
     until = stop(runs, asked, most=most)
     until.read(store)
     record = until.finish(store, ended)
     assert (record.reason, record.state) == (reason, until.state)
+    assert record.state.decision == ("undecided" if reason else "holds")
     assert stop_records(store, runs[1]) == [record]
-
-
-def test_a_decided_end_needs_no_reason(store):
-    asked = questions(40)
-    runs = pair(store, asked)
-    until = stop(runs, asked)
-    until.read(store)
-    assert until.finish(store, "the budget is used up").reason == ""
-    assert stop_records(store, runs[0])[0].state.decision == "holds"
 
 
 def ended_early(store, asked, answered, *, seed=3, decision="holds", values=(1.0, 0.0), **more):
@@ -339,6 +312,7 @@ def test_runs_that_went_on_to_their_last_question_are_like_any_other(store):
     runs = ended_early(store, questions(4), 4)
     assert early_stops(store, runs) == {}
     assert len(stop_records(store, runs[0])) == 1
+    assert compare(store, runs).tables[0].pairs[0].tests.p_mcnemar is not None
 
 
 def test_an_epoch_that_is_out_leaves_a_run_early(store):
@@ -352,15 +326,22 @@ def test_an_epoch_that_is_out_leaves_a_run_early(store):
 def test_a_difference_of_such_runs_is_that_of_the_confidence_sequence(store):
     asked = questions(30)
     runs = ended_early(store, asked, 20)
-    compared = compare(store, runs, common=True)
-    tests = compared.tables[0].pairs[0].tests
+    compared = compare(store, runs, common=True, group_by=["dataset"])
+    (pair,) = compared.tables[0].pairs
+    tests = pair.tests
     sequence = ConfidenceSequence(null=0.0)
     for _ in range(20):
         sequence.add(-1.0)  # the second less the first
     expected = sequence.interval
     assert (tests.low, tests.high, tests.p_always, tests.draws) == (expected.low, expected.high, expected.p, 20)
-    assert (tests.p_mcnemar, tests.mde) == (None, None)
+    assert (tests.p_mcnemar, tests.mde, pair.p_holm) == (None, None, None)
     assert (tests.difference, tests.n) == (-1.0, 20)
+    assert compare(store, runs).tables[0].pairs[0].tests == tests  # what it was not asked is not wrong
+    inside = compared.tables[0].groups[0].groups[0].pairs[0].tests
+    assert (inside.low, inside.p_mcnemar) == (None, None)
+    assert set(compared.stopped) == {"one-run", "two-run"}
+    (verdict,) = check_claims(store, runs, [CLAIM])
+    assert (verdict.decision, verdict.conditions[0].low) == ("holds", pytest.approx(-expected.high))
     (note,) = [note for note in compared.notes if "depends on the results" in note]
     assert note == (
         f"one-run, two-run: the number of questions depends on the results, because of --until {CLAIM!r}; it "
@@ -379,9 +360,9 @@ def test_one_early_run_beside_a_whole_one_is_enough(store):
     asked = questions(10)
     runs = ended_early(store, asked, 6)
     whole = add_run(store, "whole", asked, [1] * 10, scorer="robust")
-    tests = compare(store, [runs[1], whole], common=True).tables[0].pairs[0].tests
-    assert tests.draws == 6
-    assert tests.p_mcnemar is None
+    for both in ([runs[1], whole], [whole, runs[1]]):
+        tests = compare(store, both, common=True).tables[0].pairs[0].tests
+        assert (tests.draws, tests.p_mcnemar) == (6, None)
     (note,) = [note for note in compare(store, [runs[1], whole], common=True).notes if "depends on" in note]
     assert note.startswith("two-run: the number of questions depends on the results")
     other = add_run(store, "other", asked, [1] * 9 + [0], scorer="robust")
@@ -474,12 +455,6 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     assert not math.isnan(conditions[3].low)
 
 
-def test_claims_about_such_runs_are_about_what_they_have_answered(store):
-    runs = ended_early(store, questions(8), 5)
-    (verdict,) = check_claims(store, runs, ["accuracy(one) > 0.5"])
-    assert (verdict.conditions[0].value, verdict.conditions[0].questions) == (1.0, 5)
-
-
 def test_a_run_against_itself_tells_nothing(store):
     runs = ended_early(store, questions(8), 5)
     for claim in ("accuracy(one) >= accuracy(one) @ 90%", "separated(two, two) @ 90%"):
@@ -487,14 +462,6 @@ def test_a_run_against_itself_tells_nothing(store):
         (condition,) = verdict.conditions
         assert (condition.decision, condition.level) == ("undecided", 0.9)
         assert condition.reason == "it compares a run with itself"
-
-
-def test_an_early_run_counts_on_either_side(store):
-    asked = questions(10)
-    runs = ended_early(store, asked, 6)
-    whole = add_run(store, "whole", asked, [1] * 10, scorer="robust")
-    for both in ([runs[1], whole], [whole, runs[1]]):
-        assert compare(store, both, common=True).tables[0].pairs[0].tests.draws == 6
 
 
 def test_runs_of_different_questions_share_the_order_of_those_in_common(store):
@@ -521,14 +488,8 @@ def test_scores_are_read_by_the_headline_and_outcomes_by_the_status(store):
     asked = questions(3)
     runs = pair(store, asked, status={0: "blocked"})
     for run in runs:
-        store.add_scores(
-            run,
-            [Score(question_id=one.id, epoch=0, scorer="zzz", value=0.5, answer_status="answered") for one in asked],
-        )
-        store.add_scores(
-            run,
-            [Score(question_id=one.id, epoch=0, scorer="aaa", value=0.5, answer_status="answered") for one in asked],
-        )
+        for name in ("zzz", "aaa"):
+            store.add_scores(run, [replace(score, scorer=name, value=0.5) for score in store.scores(run, "robust")])
     until = stop(runs, asked, "accuracy(one) > 0 @ 95% and blocked(two) > 0 @ 95%")
     until.read(store)
     first, second = until.state.conditions

@@ -91,18 +91,14 @@ def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
     assert compare(store, [other]).outcomes()[other.id].total() == 5
 
 
-def test_a_judged_run_is_shown(tmp_path):
-    from ragrounds.evals.store.store import Store
-
+@pytest.mark.parametrize(("values", "beside", "missing"), [([1, 0, 1, 1], 0.5, 0), ([None] * 4, None, 4)])
+def test_a_judged_run_is_shown_even_without_a_verdict(store, values, beside, missing):
     asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(4)]
-    with Store(tmp_path) as store:
-        run = add_run(store, "one", asked, [1, 0, 1, 1], scorer="equivalent")
-        store.add_scores(
-            run,
-            [Score(question_id=q.id, epoch=0, scorer="rouge-l", value=0.5, answer_status="answered") for q in asked],
-        )
-        found = compare(store, [run])
+    run = add_run(store, "one", asked, values, scorer="equivalent")
+    scored(store, run, "facts" if missing else "rouge-l", dict.fromkeys([question.id for question in asked], beside))
+    found = compare(store, [run])
     assert [table.scorer for table, _ in found.shown_tables()] == ["equivalent"]
+    assert found.tables[0].lines[0].overall.missing == missing
     assert found.outcomes()[run.id].total() == 4
 
 
@@ -129,20 +125,6 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
     assert claimed.returncode == 0, claimed.stderr
     assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
     assert "direct 2 abstained, 2 without a score" in command("compare", "direct", "--scorer", "facts").stdout
-
-
-def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
-    from ragrounds.evals.store.store import Store
-
-    asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
-    with Store(tmp_path) as store:
-        run = add_run(store, "one", asked, [None, None], scorer="equivalent")
-        store.add_scores(
-            run, [Score(question_id=q.id, epoch=0, scorer="facts", value=None, answer_status="answered") for q in asked]
-        )
-        found = compare(store, [run])
-    assert [table.scorer for table, _ in found.shown_tables()] == ["equivalent"]
-    assert found.tables[0].lines[0].overall.missing == 2
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ragrounds.api.runs import runs as stored_runs
 from ragrounds.base.settings import Settings
 from ragrounds.evals.compare.comparison import compare
@@ -13,32 +11,20 @@ from ragrounds.ui.tables.comparison_words import verdict_lines
 from ragrounds.ui.tables.run_tables import runs_table
 from tests.compare.making import add_run, questions
 
-CASES = {
-    "one dataset": (questions(4), [1, 0, 1, 1], {}),
-    "two datasets of different sizes": (questions(3) + questions(5, "x/two"), [1, 0, 1, 0, 0, 0, 0, 1], {}),
-    "epochs": (questions(3), [[1, 0], [1, 1], [0, 0]], {"epochs": 2}),
-    "a judge that failed": (questions(4), [1, None, 1, 0], {}),
-    "an answer that nobody scored": (questions(4), [1, "unscored", 1, 0], {}),
-    "failed and capped": (questions(4), [1, 0, 0, 1], {"status": {1: "failed", 2: "capped"}}),
-    "no known cost": (questions(2), [1, 0], {"cost_uncached": None}),
-}
 
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_figure_is_that_of_the_comparison(store: Store, case: str) -> None:
-    asked, right, more = CASES[case]
-    run = add_run(store, "one", asked, right, **more)
-    (found,) = run_overviews(store, [run], {run.id: "First"})
-    compared = compare(store, [run])
+def test_the_sums_are_those_of_the_comparison(store: Store) -> None:
+    """The figure itself: test_one_figure_everywhere."""
+    status = {1: "failed", 2: "capped"}
+    runs = [
+        add_run(store, name, questions(4), [1, 0, 0, 1], status=status, cost_uncached=cost)
+        for name, cost in (("one", 0.01), ("two", None))
+    ]
+    compared = compare(store, runs)
     ((table, _),) = compared.shown_tables()
-    (row,) = compared.rows
-    assert found.score == pytest.approx(table.lines[0].overall.value)
-    assert (found.scorer, found.unit, found.name) == (table.scorer, table.unit, "First")
-    assert found.cost_paid == pytest.approx(row.cost_paid) if row.cost_paid is not None else found.cost_paid is None
-    assert found.cost_uncached == (None if row.cost_uncached is None else pytest.approx(row.cost_uncached))
-    assert found.seconds == pytest.approx(row.seconds)
-    assert found.made == len(asked) * run.epochs - row.statuses.get("not_run", 0)
-    assert found.failed == row.statuses.get("failed", 0) + row.statuses.get("capped", 0)
+    for found, row in zip(run_overviews(store, runs, {runs[0].id: "First"}), compared.rows, strict=True):
+        assert (found.scorer, found.unit, found.made, found.failed) == (table.scorer, table.unit, 4, 2)
+        assert (found.cost_paid, found.cost_uncached) == (row.cost_paid, row.cost_uncached)
+        assert (found.name, row.cost_paid is None) == (("First", False) if found.run == runs[0] else ("", True))
 
 
 def test_what_is_not_made_does_not_count_as_wrong(store: Store) -> None:

@@ -10,12 +10,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.base.contracts import FinishedAttempt, Request
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Fault, Question, Reply, Score, Usage
-from ragrounds.evals.claims.assertions import check_claims
-from ragrounds.evals.claims.sequential_stop import ClaimStop, earlier_record, save_stop
-from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.stopped_runs import StopRecord, stop_records
+from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -119,17 +115,6 @@ def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
     assert orderly.state == until.state
 
 
-def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) -> None:
-    planned_runs, asked, _ = pair(store, 10, epochs=2)
-    until = watching(planned_runs, asked)
-    question = until.questions[0]
-    for epoch, values in enumerate([(1.0, 0.0), (0.0, 0.0)]):
-        for one, value in zip(planned_runs, values, strict=True):
-            assert until.state.questions == 0
-            until.observe(finished(one, question, value, epoch))
-    assert (until.state.questions, until.state.conditions[0].value) == (1, 0.5)
-
-
 async def test_questions_are_asked_with_all_their_epochs_before_the_next(store: Store) -> None:
     planned_runs, asked, golds = pair(store, 30, epochs=3)
     until = watching(planned_runs, asked)
@@ -213,36 +198,6 @@ async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(st
     assert until.state == alone.state
 
 
-async def test_conditions_joined_by_and(store: Store) -> None:
-    planned_runs, asked, golds = pair(store)
-    claim = "accuracy(direct) - accuracy(direct_cot) > 0.2 @ 90% and failed(direct) < 50% @ 95%"
-    until = watching(planned_runs, asked, claim)
-    await played(store, planned_runs, until, golds, concurrency=2)
-    now = until.state
-    assert [one.decision for one in now.conditions] == ["holds", "holds"]
-    assert [one.level for one in now.conditions] == [0.9, 0.95]
-    assert now.conditions[0].value == pytest.approx(1.0)  # the difference, of which more than 0.2 is claimed
-    against = watching(planned_runs, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
-    against.read(store)
-    assert against.state.decision == "fails"
-
-
-@pytest.mark.parametrize(
-    ("claim", "said"),
-    [
-        ("cost(direct) < 0.01 @ 95%", "cost has no upper bound"),
-        ("accuracy(direct) - accuracy(direct_cot) > 0", "without a level"),
-        ("separated(direct, direct)", "compares a run with itself"),
-        ("separated(direct, nobody)", "'nobody' matches none"),
-        ("separated(direct direct_cot)", "expected"),
-    ],
-)
-def test_claims_that_cannot_be_watched_are_refused(store: Store, claim: str, said: str) -> None:
-    planned_runs, asked, _ = pair(store, 5)
-    with pytest.raises(UserError, match=said):
-        watching(planned_runs, asked, claim)
-
-
 def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
     first = [
         replace(one, benchmark="x/a", cluster="twins" if n in (1, 4) else "") for n, one in enumerate(questions(6)[0])
@@ -259,92 +214,3 @@ def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
     assert [one.questions for one in draw_rounds(reversed(first), 0)] != [
         one.questions for one in draw_rounds(first, 1)
     ]
-
-
-def test_fewer_questions_than_a_round_has_are_refused(store: Store) -> None:
-    asked = [replace(one, benchmark=f"x/{n}") for n, one in enumerate(questions(3)[0])]
-    planned_runs, _, _ = pair(store, 3)
-    with pytest.raises(UserError, match="a round has 3 questions"):
-        watching(planned_runs, asked, most=2)
-
-
-def test_it_says_which_dataset_has_no_more_questions(store: Store) -> None:
-    asked = [replace(one, benchmark="x/small" if n < 4 else "x/large") for n, one in enumerate(questions(12)[0])]
-    planned_runs, _, _ = pair(store, 12)
-    until = watching(planned_runs, asked)
-    assert len(until.questions) == 8
-    assert until.last == "all questions of x/small are answered, and each round needs one of every dataset"
-
-
-def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
-    planned_runs, asked, _ = pair(store, 40)
-    until = watching(planned_runs, asked)
-    runs = [one.run for one in planned_runs]
-
-    def stopping() -> StopRecord:
-        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state)
-
-    save_stop(store, stopping())
-    undecided = earlier_record(store, runs, CLAIM, 3)
-    assert undecided == stopping()
-    assert undecided.state.decision == "undecided"
-    for question in until.questions:
-        until.observe(finished(planned_runs[0], question, 1.0))
-        until.observe(finished(planned_runs[1], question, 0.0))
-    save_stop(store, stopping())
-    assert stop_records(store, runs[0]) == stop_records(store, runs[1]) == [stopping()]
-    assert earlier_record(store, runs, CLAIM, 3) == stopping()
-    assert earlier_record(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
-    with pytest.raises(UserError, match="in the order of"):
-        earlier_record(store, runs[:1], CLAIM, 4)
-
-
-async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:
-    planned_runs, asked, golds = pair(store)
-    until = watching(planned_runs, asked)
-    runs = [one.run for one in planned_runs]
-    await played(store, planned_runs, until, golds, concurrency=1)
-    fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
-    assert fixed.p_mcnemar is not None
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
-    compared = compare(store, runs, common=True, group_by=["dataset"])
-    tests = compared.tables[0].pairs[0].tests
-    assert (tests.p_mcnemar, tests.mde, compared.tables[0].pairs[0].p_holm) == (None, None, None)
-    condition = until.state.conditions[0]
-    assert condition.low is not None
-    # `compare` takes the second less the first.
-    assert tests.draws == condition.rounds
-    assert (tests.high, tests.p_always) == (pytest.approx(-condition.low), pytest.approx(condition.p))
-    assert compare(store, runs).tables[0].pairs[0].tests == tests  # what it was not asked is not wrong
-    inside = compared.tables[0].groups[0].groups[0].pairs[0].tests
-    assert (inside.low, inside.p_mcnemar) == (None, None)
-    assert any("depends on the results" in note for note in compared.notes)
-    assert set(compared.stopped) == {run.id for run in runs}
-    judged = check_claims(store, runs, [CLAIM, "cost(direct) < 1 @ 95%"], common=True)
-    assert [claim.decision for claim in judged] == ["holds", "undecided"]
-    assert judged[0].conditions[0].low == pytest.approx(condition.low)
-    assert "always valid" in judged[0].conditions[0].reason
-
-
-async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> None:
-    planned_runs, asked, golds = pair(store, 30)
-    until = watching(planned_runs, asked)
-    runs = [one.run for one in planned_runs]
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
-    answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
-    await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), answered, golds)
-    tests = compare(store, runs, common=True).tables[0].pairs[0].tests
-    assert (tests.n, tests.draws) == (9, 3)
-
-
-@pytest.mark.slow
-async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> None:
-    planned_runs, asked, golds = pair(store, 30)
-    until = watching(planned_runs, asked)
-    runs = [one.run for one in planned_runs]
-    await played(store, planned_runs, until, golds, concurrency=1)
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
-    await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), asked, golds)
-    compared = compare(store, runs)
-    assert compared.stopped == {}
-    assert compared.tables[0].pairs[0].tests.p_mcnemar is not None

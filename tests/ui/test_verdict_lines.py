@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
 from ragrounds.base.records import Usage
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.tables.comparison_tables import comparison_tables, difference_interval, print_comparison
 from ragrounds.ui.tables.comparison_words import verdict_lines
@@ -18,12 +16,6 @@ from tests.compare.making import add_run, questions
 
 ASKED = questions(40)
 LOW, MIDDLE, HIGH = ([1] * right + [0] * (40 - right) for right in (8, 20, 36))
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def told(made: Comparison) -> list[str]:
