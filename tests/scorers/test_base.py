@@ -4,7 +4,7 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Score
-from ragrounds.evals.scorers import described, find_scorer, headline_of, scorers_for
+from ragrounds.evals.scorers import described, find_scorer, headline_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.choice import ChoiceScorer
@@ -88,6 +88,7 @@ def test_a_choice_without_a_letter_counts_as_the_letter_that_it_has_for_that():
 def test_a_scorer_that_is_not_here_is_known_by_its_name():
     made = described("plugin[k=1]")
     assert (made.name, made.summary, made.method, made.kinds) == ("plugin[k=1]", "score", "plugin[k=1]", ("choice",))
+    assert (made.direction, made.needs_judge) == ("higher", False)
     assert not made.suits(question())
     assert described("facts[x=1]") is described("facts")
 
@@ -107,14 +108,6 @@ def test_scorers_that_cannot_be_had_are_said_with_what_to_do():
         find_scorer("tests.scorers.making:FOUR")
     with pytest.raises(UserError, match="Unknown scorer"):
         find_scorer("strict[a=x:y]")
-
-
-def test_scorers_of_questions_with_and_without_a_card():
-    published = question(benchmark="mirage/medqa")
-    assert [one.name for one in scorers_for(published)][:3] == ["mirage", "strict", "robust"]
-    assert "mirage" not in [one.name for one in scorers_for(question(benchmark="link/umls"))]
-    assert "mirage" in [one.name for one in scorers_for(question(benchmark="x"))]
-    assert "mirage-pmc-llama" not in [one.name for one in scorers_for(published)]
 
 
 def test_a_headline_has_the_kind_of_its_question_and_no_scorer_twice():

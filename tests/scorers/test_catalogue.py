@@ -1,14 +1,12 @@
 """Scorers found by scanning, and the headline that a benchmark's card names."""
 
-import pytest
 from msgspec.structs import replace
 
-from ragrounds.base.errors import UserError
 from ragrounds.evals.benchmarks import all_cards
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.evals.scorers import all_scorers, described, find_scorer, headline_of, ready_scorers, scorers_for
+from ragrounds.evals.scorers import all_scorers, headline_of, ready_scorers, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
-from tests.scorers.making import attempt, gold, question, shipped
+from tests.scorers.making import question, shipped
 
 
 def headlines(asked, present=None, card=None):
@@ -75,48 +73,3 @@ def test_another_scorer_stands_beside_and_a_secondary_one_does_not():
     asked = [question({}, kind="long", benchmark="ogcarebench")]
     present = {"equivalent", "ragas_faithfulness", "rouge-l[k=1]", "exact-match"}
     assert headlines(asked, present) == [("long", "equivalent", ("ragas_faithfulness",))]
-
-
-def test_what_is_not_known_is_described_by_its_name():
-    made = described("another-version's")
-    assert (made.name, made.summary, made.direction, made.needs_judge) == (
-        "another-version's",
-        "score",
-        "higher",
-        False,
-    )
-    assert not made.suits(question())
-
-
-class Brief(ScorerRecord, frozen=True, kw_only=True):
-    """Scores the length of an answer, as a newcomer's file would."""
-
-    name: str = "brief"
-    summary: str = "characters of the answer"
-    method: str = "the number of characters of an answer"
-    kinds: tuple = ("long",)
-    unit: str = "characters"
-    direction: str = "lower"
-
-    def score(self, attempt, question, gold):
-        return self.scored(attempt, float(len(attempt.text)), self_read(attempt))
-
-
-def self_read(attempt):
-    from ragrounds.evals.scorers.answer_status import read_long
-
-    return read_long(attempt)
-
-
-BRIEF = Brief()
-
-
-def test_a_scorer_is_named_by_its_import_path():
-    made = find_scorer("tests.scorers.test_catalogue:BRIEF")
-    score = made.score(attempt("four"), question({}, kind="long"), gold("x"))
-    assert (score.scorer, score.value, score.answer_status) == ("brief", 4.0, "answered")
-    assert made.parts(score) == (4.0, 1.0)
-    with pytest.raises(ValueError, match="has no value"):
-        made.parts(replace(score, value=None))
-    with pytest.raises(UserError, match="a scorer"):
-        find_scorer("tests.scorers.making:FOUR")

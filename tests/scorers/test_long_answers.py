@@ -4,9 +4,12 @@ import tracemalloc
 
 import pytest
 
+from ragrounds.base.contracts import Request
+from ragrounds.base.records import Message
 from ragrounds.base.text import words
 from ragrounds.evals.scorers.facts import FACTS, AnswerText
 from ragrounds.evals.scorers.rouge_l import ROUGE_L, rouge_l
+from ragrounds.models.extractive import ExtractiveBaseline
 from tests.rows import each_row
 from tests.scorers.making import attempt, gold, question
 
@@ -34,6 +37,21 @@ def test_facts_by_hand():
     assert facts("Rest.") == none
     assert facts("Rest.", ("rest",), facts="statements") == none
     assert facts("Rest.", ("rest",), facts="wordings") == (1.0, "1/1", "answered", "")
+
+
+async def test_the_baseline_without_passages_abstains():
+    """It knows nothing by itself and says so: that is no answer."""
+    asked = Request(messages=(Message("user", "Answer.\n\n### Question\nWhat treats beriberi?"),))
+    said = (await ExtractiveBaseline().complete(asked, [])).text
+    assert facts(said, ("thiamine",))[:3:2] == (0.0, "abstained")
+
+
+@pytest.mark.parametrize(
+    "text", ["No documents were provided.", "no relevant passage was found", "No sources available"]
+)
+def test_what_was_not_given_is_no_answer(text):
+    assert facts(text, ("thiamine",))[2] == ("abstained" if "avail" not in text else "answered")
+    assert facts(f"{text} Thiamine treats it.", ("thiamine",))[2] == "answered"
 
 
 def test_facts_are_for_long_questions_with_wordings():
@@ -65,6 +83,10 @@ def test_facts_are_for_long_questions_with_wordings():
         ("β\u2212blocker", ("β-blocker",), True),
         ("ＲＥＳＴ", ("rest",), True),
         ("GROß", ("gross",), True),
+        ("a beta\nblocker", ("Beta‑blocker",), True),
+        ("rash (itchy)", ("itchy",), True),
+        ("IL-6 rises", ("IL-6",), True),
+        ("IL-61", ("IL-6",), False),
     ],
 )
 def test_wordings_as_whole_words(text, wordings, there):
@@ -77,6 +99,7 @@ def test_rouge_by_hand():
     assert rouge_l("b a", "a b") == 0.5
     assert rouge_l("x", "y") == rouge_l("?", "!") == 0.0
     assert rouge_l("A, a!", "a") == pytest.approx(2 / 3)
+    assert words("维生素B1 缺乏") == ["维", "生", "素", "b1", "缺", "乏"]
     assert words("Vitamin_C's ひらがな漢字") == ["vitamin_c", "s", "ひ", "ら", "が", "な", "漢", "字"]
     assert rouge_l("x " * 4_001, "x " * 4_000) == 1.0  # no more words are compared
 

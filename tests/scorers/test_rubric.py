@@ -18,6 +18,7 @@ from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.scorers.rubric import MET, NOT_MET, CriterionForm, Rubrics, judged_criteria, part_scores
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.diagnostics.analyses.rubric import rubric_parts, worst_of
+from tests.cli_grading.test_judge_command import stage
 from tests.servers.grader_server import grader_server
 
 METHOD = Rubrics()
@@ -190,29 +191,6 @@ def test_no_part_of_a_score_is_known_where_it_is_withheld_or_was_not_run():
         assert part_scores(score) == {"axis:x": None, "all": None}
 
 
-def stage(home, name, answers, epochs=1):
-    questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long") for n in range(6)]
-    golds = {one.id: Gold(question_id=one.id, answer="methylene blue") for one in questions}
-    run = Run(id=f"{name}-1", agent=name, benchmark="og", questions="set", count=6, epochs=epochs, fingerprint=name,
-              identity={"models": {"model": "openai:writer"}}, created=1.0)  # fmt: skip
-    with Store(home) as store:
-        store.add_run(run, questions, golds)
-        store.add_attempts(
-            run,
-            [
-                Attempt(
-                    run=run.id,
-                    question_id=question.id,
-                    epoch=epoch,
-                    text=text or "",
-                    status="failed" if text is None else "completed",
-                )
-                for question, text in zip(questions, answers, strict=True)
-                for epoch in range(epochs)
-            ],
-        )
-
-
 @pytest.fixture(scope="module")
 def grader():
     with grader_server() as running:
@@ -223,8 +201,9 @@ def grader():
 def test_own_rubric_from_judging_to_the_tables(command, grader, home, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     home.mkdir()
-    stage(home, "direct", ["methylene blue, of course", "methylene blue", "no", None, "methylene blue", "wait"])
-    stage(home, "other", ["no"] * 6)
+    answers = ["methylene blue, of course", "methylene blue", "no", None, "methylene blue", "wait"]
+    stage(home, "direct", answers, asked="same")
+    stage(home, "other", ["no"] * 6, asked="same")
     (tmp_path / "own.toml").write_text(OWN)
     judging = ("--judge", "openai:grader", "--base-url", grader.url)
     done = command("judge", "direct", "other", "--kind", "rubric", "--rubric", "own.toml", *judging)

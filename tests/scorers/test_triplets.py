@@ -7,10 +7,8 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.triplets import TripletCounts, counts, parse
+from ragrounds.evals.scorers.triplets import parse
 from tests.scorers.making import attempt, gold, question
-
-GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]]
 
 
 def micro_f1(scores):
@@ -20,52 +18,8 @@ def micro_f1(scores):
     return sum(part for part, _ in parts) / below if below else None
 
 
-def score(text, wanted=GOLD, symmetric=False, **more):
-    metadata = {"symmetric": "true"} if symmetric else {}
-    asked = question({}, kind="extraction", metadata=metadata)
-    return find_scorer("triplets").score(attempt(text, **more), asked, gold(json.dumps(wanted)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[["aspirin", "effect", "warfarin"]]',
-        'Thinking [1] of it…\n```json\n[["Aspirin", "effect", " warfarin "]]\n```',
-        '[{"head": "aspirin", "relation": "effect", "tail": "warfarin"}]',
-        '{"triplets": [{"subject": "aspirin", "predicate": "effect", "object": "warfarin"}]}',
-        "(aspirin, effect, warfarin)",
-        "- aspirin | effect | warfarin",
-        '["aspirin", "effect", "warfarin"]',
-        '[["x", "y", "z"]] No, rather: [["aspirin", "effect", "warfarin"]]',
-    ],
-)
-def test_forms_of_an_answer(text):
-    assert [tuple(part.strip().casefold() for part in triplet) for triplet in parse(text)] == [
-        ("aspirin", "effect", "warfarin")
-    ]
-    made = score(text)
-    assert counts(made) == TripletCounts(1, 0, 1)
-    assert made.value == pytest.approx(2 / 3)
-    assert made.answer_status == "answered"
-
-
-def test_chinese():
-    assert score('[["头痛","药物治疗","甲"]]', [["头痛", "药物治疗", "甲"]]).value == 1.0
-
-
-def test_direction():
-    turned = '[["warfarin", "effect", "aspirin"]]'
-    assert counts(score(turned)) == TripletCounts(0, 1, 2)
-    assert counts(score(turned, symmetric=True)) == TripletCounts(1, 0, 1)
-
-
-def test_nothing_to_find():
-    assert score("[]", []).value == 1.0
-    assert counts(score("[]")) == TripletCounts(0, 0, 2)
-    unreadable = score("There are no interactions in this text.", [])
-    assert (unreadable.value, unreadable.answer_status) == (0.0, "unreadable")
-    failed = score("", [], status="failed")
-    assert (failed.value, failed.answer_status) == (0.0, "empty")
+def score(text, wanted):
+    return find_scorer("triplets").score(attempt(text), question({}, kind="extraction"), gold(json.dumps(wanted)))
 
 
 TRIPLETS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("rs"), st.sampled_from("ab")), max_size=6)
