@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.workspace import user_prices
 from ragrounds.base.contracts import Model
@@ -14,7 +16,7 @@ from ragrounds.models.options import read_options, starts_server, with_defaults
 from ragrounds.models.providers import open_model
 from ragrounds.models.started import command_of
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
-from ragrounds.tools.index.collection import open_named
+from ragrounds.tools.index.collection import collection_names, open_named
 
 
 def find_missing_requirements(cell: StudyCell, settings: Settings) -> str:
@@ -47,7 +49,14 @@ def _check_corpus(cell: StudyCell, settings: Settings) -> None:
         if is_source(part):
             corpus_source(part)
         else:
-            open_named(part, settings.home)
+            try:
+                open_named(part, settings.home)
+            except UserError as error:
+                if part in collection_names(settings.home):
+                    raise
+                raise UserError(
+                    f"{error} Build it: `ragrounds index build {quote(part)} --from FAMILY:PATH`."
+                ) from error
 
 
 def _check_model(cell: StudyCell, settings: Settings) -> None:

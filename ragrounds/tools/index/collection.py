@@ -305,8 +305,7 @@ def find_named(name: str, home: Path) -> Path:
             )
         return indexes(home) / stem / version
     if name not in names:
-        unknown_index = unknown("index", name, [*names, "sample"], "ragrounds index ls")
-        raise UserError(f"{unknown_index} `ragrounds index build {quote(name)} --from FAMILY:PATH` builds it.")
+        raise unknown("index", name, [*names, "sample"], "ragrounds index ls")
     return indexes(home) / name
 
 

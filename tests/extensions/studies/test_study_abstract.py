@@ -7,8 +7,11 @@ from msgspec import structs
 from rich.console import Console
 
 from ragrounds.base.records import Run
+from ragrounds.base.settings import Settings
+from ragrounds.extensions.studies.missing_requirements import find_missing_requirements
 from ragrounds.extensions.studies.page import study_page
 from ragrounds.extensions.studies.paper_table import StudyTable, TableCell, TableRow
+from ragrounds.extensions.studies.study import open_study
 from ragrounds.extensions.studies.tables import print_study, study_notes, study_sentences
 from tests.compare.making import add_run, questions
 
@@ -111,3 +114,10 @@ def test_a_cause_is_a_line_and_a_row_that_is_not_run_shows_what_the_paper_prints
     assert any("`ragrounds data add`" in line for line in printed(made, full=True))
     doubtful = table(cell("a", value=50.0, failed=2, runs=("r",)))
     assert printed(doubtful)[-1].startswith("Note: Attempts that an error ended count as 0"), "it is never folded"
+
+
+def test_a_cell_without_its_index_says_how_it_is_built(tmp_path):
+    cells = open_study("mirage-table6").cells()
+    searching_cell = next(cell for cell in cells if cell.row.endswith("MedRAG"))
+    missing = find_missing_requirements(searching_cell, Settings(home=tmp_path))
+    assert "Build it: `ragrounds index build pubmed --from FAMILY:PATH`." in missing
