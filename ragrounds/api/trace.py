@@ -23,15 +23,12 @@ from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
-from ragrounds.evals.judges.rescoring import refresh_scores
-from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
 from ragrounds.evals.store.run_names import last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace import attempt_filter
 from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.trace.summaries import (
-    PREFERRED,
     SORTS,
     AttemptSummary,
     Pages,
@@ -42,6 +39,7 @@ from ragrounds.evals.trace.summaries import (
 from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
+from ragrounds.ui.trace.loaded import open_pages
 
 _BATCH_SIZE = 100
 """Number of attempts whose calls are read at a time."""
@@ -269,7 +267,7 @@ def view(
     theme, author = LIGHT if light else DARK, author_name(used_settings)
     if used_query == AttemptQuery() and attempt is None and start == "attempts":
         with open_store(used_settings) as store:
-            TraceApp(store, pages_of=lambda runs: _pages(store, runs), theme=theme, author=author).run()
+            TraceApp(store, theme=theme, author=author).run()
         return
     with opened_pages(used_query, attempt, used_settings) as pages:
         where, sort, row = used_query.where, listed_sort(used_query), 0
@@ -285,16 +283,7 @@ def view(
 def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """Open the rows of the selected runs."""
     with open_store(settings) as store:
-        yield _pages(store, _runs(store, query.runs, attempt), query.scorers)
-
-
-def _pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pages:
-    for run in runs:
-        refresh_scores(store, run)
-    # The score is the headline's, as in tables; the first question leads to the benchmark's card.
-    first = [row.question for row in Pages(store, runs).read([0])]
-    headlines = [headline.scorer for headline in headline_of(first)]
-    return Pages(store, runs, tuple(dict.fromkeys((*scorers, *headlines, *PREFERRED))), scorers)
+        yield open_pages(store, _runs(store, query.runs, attempt), query.scorers)
 
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:

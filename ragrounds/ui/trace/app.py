@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import App
@@ -17,6 +17,7 @@ from ragrounds.evals.trace.summaries import Pages, SortBy
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.home import HomeScreen
+from ragrounds.ui.trace.loaded import open_pages
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
@@ -28,7 +29,6 @@ class TraceApp(App[None]):
 
     Args:
         source: runs whose attempts are listed first, or a store, for which the home screen is shown.
-        pages_of: makes the rows of the runs that are chosen in the home; by default with the scorers of `source`.
     """
 
     TITLE = "ragrounds trace"
@@ -47,7 +47,6 @@ class TraceApp(App[None]):
         self,
         source: Pages | Store,
         *,
-        pages_of: Callable[[Sequence[Run]], Pages] | None = None,
         where: str = "",
         sort: SortBy = "asked",
         row: int = 0,
@@ -59,7 +58,8 @@ class TraceApp(App[None]):
         for app_theme in THEMES:
             self.register_theme(app_theme)
         self.store, pages = (source, None) if isinstance(source, Store) else (source.store, source)
-        self.pages_of = pages_of or (lambda runs: Pages(self.store, runs, *([pages.scorers] if pages else [])))
+        self.scorers = pages.asked if pages else ()
+        """Scorers that a user named, by preference."""
         self.attempt_list: AttemptList | None = None
         self.author, self.theme, self._view = author, theme, view
         if pages is not None:
@@ -87,7 +87,7 @@ class TraceApp(App[None]):
 
     def open_runs(self, runs: Sequence[Run], view: str, where: str = "") -> None:
         """List the attempts of runs over the home, and open a view of them."""
-        self.attempt_list = self._listed(self.pages_of(runs), where, "asked")
+        self.attempt_list = self._listed(open_pages(self.store, runs, self.scorers), where, "asked")
         self.push_screen(BrowseScreen(self.attempt_list, self.author))
         if view != ATTEMPTS.name:
             self.call_after_refresh(self.action_view, view)

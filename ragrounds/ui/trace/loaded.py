@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
-from ragrounds.base.records import WITHOUT_ANSWER, Attempt, Call, Event, Score, outcome
+from ragrounds.base.records import WITHOUT_ANSWER, Attempt, Call, Event, Run, Score, outcome
 from ragrounds.evals.judges.recorded import judge_replies
+from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
 from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hops import Hop, hops_of
 from ragrounds.evals.trace.summaries import PREFERRED, AttemptSummary, Pages
 from ragrounds.evals.trace.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
@@ -17,6 +20,16 @@ from ragrounds.ui.signs import score_sign
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, call_facts, measured, walk
+
+
+def open_pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pages:
+    """Return the rows of some runs with current scores: those by `scorers`, else by the headline's, as in tables."""
+    for run in runs:
+        refresh_scores(store, run)
+    # The first question leads to the benchmark's card.
+    first = [row.question for row in Pages(store, runs).read([0])]
+    headlines = [headline.scorer for headline in headline_of(first)]
+    return Pages(store, runs, tuple(dict.fromkeys((*scorers, *headlines, *PREFERRED))), scorers)
 
 
 class LoadedAttempt:
