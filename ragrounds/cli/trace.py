@@ -31,10 +31,10 @@ from ragrounds.base.errors import UserError, one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
-from ragrounds.ui.trace.attempt_list import agent_names
 
 app = typer.Typer()
 _MANY_ATTEMPTS = 1_000
@@ -157,7 +157,7 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
             attempts = list(hops)
             runs = list({attempt_hops.summary.run.id: attempt_hops.summary.run for attempt_hops in attempts}.values())
             names = {attempt_hops.summary.run.id: attempt_hops.summary.given_name for attempt_hops in attempts}
-            agents = agent_names(runs, names) if len(runs) > 1 else {}
+            agents = names_of_runs(runs, names) if len(runs) > 1 else {}
             tell(hop_lines.hop_text(attempts, SafeConsole().width, agents) or "No attempt fits.")
 
 

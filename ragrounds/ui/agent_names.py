@@ -7,7 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
+from types import MappingProxyType
 
+from msgspec import Struct
+
+from ragrounds.base.records import Run
 from ragrounds.base.specs import without_addresses
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.ui.text import safe, shorten_middle
@@ -18,24 +22,63 @@ _PYTHON = re.compile(r"\bpython=([^],]+)")
 _VERSION = re.compile(r"@([0-9a-f]{7,})$")
 
 
+class NamedRun(Struct, frozen=True, kw_only=True):
+    """Facts of a run by which it can be named; :class:`RunTotals` has them too."""
+
+    run: str
+    agent: str
+    models: Mapping[str, str]
+    corpus: str
+    retriever: str
+    name: str
+
+
 def agent_names(comparison: Comparison) -> dict[str, str]:
+    """Return the name of each run of a comparison by its id, as :func:`unique_names` does."""
+    return unique_names(comparison.rows)
+
+
+def names_of_runs(runs: Sequence[Run], names: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the name of each run by its id, as :func:`unique_names` does; counterfactuals are named by their change.
+
+    Args:
+        runs: runs that are shown together.
+        names: run id → name, for runs that have one.
+    """
+    changes = {run.id: f"with {it['change']}" for run in runs if (it := run.identity.get("counterfactual"))}
+    return unique_names(
+        [
+            NamedRun(
+                run=run.id,
+                agent=run.agent,
+                models=run.identity.get("models") or {},
+                corpus=str(run.identity.get("corpus") or ""),
+                retriever=str(run.identity.get("retriever") or ""),
+                name=names.get(run.id) or changes.get(run.id, ""),
+            )
+            for run in runs
+        ]
+    )
+
+
+def unique_names(rows: Sequence[RunTotals | NamedRun]) -> dict[str, str]:
     """Return the name of each run by its id: the run's own name, else its agent's text.
 
     Runs with the same name are distinguished by their agents, else by models, corpora, retrievers and interpreters, as
     ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; if that is not enough, by their ids. Names are safe to show
     and contain no server's address.
     """
-    same_name: dict[str, list[RunTotals]] = {}
-    for row in comparison.rows:
+    same_name: dict[str, list[RunTotals | NamedRun]] = {}
+    for row in rows:
         same_name.setdefault(name_of_run(row), []).append(row)
     return {
         row.run: safe(f"{name} ({suffix})" if suffix else name)
-        for name, rows in same_name.items()
-        for row, suffix in zip(rows, _distinguishing_facts(rows), strict=True)
+        for name, same in same_name.items()
+        for row, suffix in zip(same, _distinguishing_facts(same), strict=True)
     }
 
 
-def name_of_run(row: RunTotals) -> str:
+def name_of_run(row: RunTotals | NamedRun) -> str:
     """Return a run's own name, else its agent's text without addresses; other runs may have the same."""
     return row.name or without_addresses(row.agent)
 
@@ -73,7 +116,7 @@ def short_names(names: Mapping[str, str], width: int) -> dict[str, str]:
     return {run: text if counts[text] == 1 else names[run] for run, text in short.items()}
 
 
-def _distinguishing_facts(rows: Sequence[RunTotals]) -> list[str]:
+def _distinguishing_facts(rows: Sequence[RunTotals | NamedRun]) -> list[str]:
     if len(rows) == 1:
         return [""]
     agents = [without_addresses(row.agent) for row in rows]
@@ -101,7 +144,7 @@ def _interpreter(agent: str, *, whole: bool) -> str:
     return f"python {path[1] if whole else PurePath(path[1]).parent.parent.name or path[1]}"
 
 
-def _model_text(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
+def _model_text(row: RunTotals | NamedRun, role: str, read: Callable[[str], str]) -> str:
     return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 

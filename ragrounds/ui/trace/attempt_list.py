@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from os.path import commonprefix
 
 from msgspec import Struct
 
-from ragrounds.base.records import WITHOUT_ANSWER, Run
+from ragrounds.base.records import WITHOUT_ANSWER
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.ui.signs import attempt_sign
 from ragrounds.ui.text import duration, one_line, tokens
@@ -230,35 +230,11 @@ def question_cells(summary: AttemptSummary | None, width: int, lines: int) -> Ce
     return [("  " + fit(line, width - 2), "plain") for line in visible_lines]
 
 
-def agent_names(runs: Sequence[Run], names: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return run id → a unique name that is safe to show.
-
-    The name is the run's own, else its agent's without parameters; the agent's full spec if others would have the same
-    name, followed by the run's id if several runs have the same agent.
-
-    Args:
-        runs: runs that are shown together.
-        names: run id → name, for runs that have one.
-    """
-    changes = {run.id: run.identity.get("counterfactual") for run in runs}
-    full_names = [
-        (names or {}).get(run.id) or (f"with {it['change']}" if (it := changes[run.id]) else run.agent) for run in runs
-    ]
-    short = [text if changes[run.id] else text.partition("[")[0] for run, text in zip(runs, full_names, strict=True)]
-    candidates = [
-        short_name if short.count(short_name) == 1 else text for short_name, text in zip(short, full_names, strict=True)
-    ]
-    return {
-        run.id: one_line(name if candidates.count(name) == 1 else f"{name} {run.id}", 60)
-        for name, run in zip(candidates, runs, strict=True)
-    }
-
-
 def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
     """Return the name of a run in `size` cells, unique among the runs.
 
     Args:
-        agents: run id → name, as returned by :func:`agent_names`.
+        agents: run id → name, as returned by :func:`ragrounds.ui.agent_names.names_of_runs`.
         run: id of the run.
         size: cells of the column.
     """

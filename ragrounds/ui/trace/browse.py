@@ -18,8 +18,9 @@ from textual.containers import Container
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.attempt_filter import TextTest, joined, parse, quoted, single_conditions
 from ragrounds.evals.trace.summaries import SORT_WORDS, SORTS, SortBy
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, agent_names, attempt_cells, attempt_heading, question_cells
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, question_cells
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
@@ -94,7 +95,7 @@ class BrowseScreen(ViewScreen):
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.tree_state: TreeState | None = None
         pages = attempt_list.pages
-        self.agents = agent_names(pages.runs, pages.given_names)
+        self.agents = names_of_runs(pages.runs, pages.given_names)
 
     def compose(self) -> ComposeResult:
         """Compose the panes, with the position above and the keys below."""

@@ -20,9 +20,10 @@ from ragrounds.evals.trace.hops import FATES, SYSTEMS_OWN, Hop, searches_unknown
 from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.models.model_names import other_name
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
-from ragrounds.ui.trace.attempt_list import agent_names, mark
+from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
@@ -66,7 +67,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     default = summary.outcome == "unreadable"
     choosers = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
     answers = [summary, *loaded.other_answers]
-    names = agent_names([answer.run for answer in answers], {answer.run.id: answer.given_name for answer in answers})
+    names = names_of_runs([answer.run for answer in answers], {answer.run.id: answer.given_name for answer in answers})
     for other in loaded.other_answers if question.options else ():
         choosers.setdefault(other.prediction, []).append(names[other.run.id])
     yield from option_blocks(summary, choosers)

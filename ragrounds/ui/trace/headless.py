@@ -9,9 +9,9 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ragrounds.evals.trace.traces import Trace
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.tables.notebook import Prose
 from ragrounds.ui.text import one_line, safe
-from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout
 from ragrounds.ui.trace.lists import notes_cell
@@ -77,7 +77,7 @@ def print_pair(traces: tuple[Trace, Trace], console: Console, full: bool) -> Non
     """Print two answers to a question on one page; `full`: nothing is folded."""
     left, right = (LoadedAttempt.of_trace(trace) for trace in traces)
     runs = list({trace.run.id: trace.run for trace in traces}.values())
-    agents = agent_names(runs, {trace.run.id: trace.given_name for trace in traces})
+    agents = names_of_runs(runs, {trace.run.id: trace.given_name for trace in traces})
     names = [side_name(agents, loaded.summary) for loaded in (left, right)]
     choosers: dict[str, list[str]] = {}
     for name, loaded in zip(names, (left, right), strict=True):

@@ -28,13 +28,13 @@ from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.columns import Column, visible_columns
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import NO_FRONTIER, frontier_picture
-from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import cost_columns, prices, run_costs
+from ragrounds.ui.tables.one_screen import conclusion_lines, cost_columns, run_costs
 from ragrounds.ui.text import age, ends, in_scale, number_of, one_line
-from ragrounds.ui.trace.attempt_list import agent_names
+from ragrounds.ui.trace.attempt_list import agent_cell
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.view import ReadingPace, answer
@@ -93,7 +93,7 @@ class HomeScreen(Screen[int | None]):
     HomeScreen {
         & #runs-pane { height: 1fr; width: 3fr; }
         & Rows { height: 1fr; border: round $border-blurred; &:focus { border: round $accent; } }
-        & #about { height: auto; max-height: 5; padding: 0 1; }
+        & #about { height: auto; max-height: 7; padding: 0 1; }
         & #frontier { height: auto; padding: 0 1; border: round $border-blurred; display: none; }
         &.-high #frontier, &.-frontier #frontier, &.-wide #frontier { display: block; }
         &.-narrow #body { layout: vertical; }
@@ -207,7 +207,7 @@ class HomeScreen(Screen[int | None]):
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
             free_lines -= len(members)
             group = known_groups.get(key) or RunGroup(folded=bool(groups) and free_lines < 0)
-            group.runs, group.names = members, agent_names(members, names)
+            group.runs, group.names = members, names_of_runs(members, names)
             groups.append(group)
         self.groups = groups
         self._listed()
@@ -265,7 +265,7 @@ class HomeScreen(Screen[int | None]):
         bar = max(0, left - size - 5 - (len(doubt) + 1 if doubt else 0))
         cells: Cells = [
             ("  ● " if run.id in self.picked else "    ", "mark"),
-            (fit(group.names[run.id], size) + " ", "plain"),
+            (agent_cell(group.names, run.id, size) + " ", "plain"),
         ]
         cells += bar_cells(value, low, high, bar) if unit == "percent" else [(" " * bar, "plain")]
         cells += [(f" {doubt}", "trouble")] if doubt else []
@@ -318,8 +318,7 @@ class HomeScreen(Screen[int | None]):
         group, run = self.selection
         conclusion, table = Text(), group.table
         if group.comparison is not None and table is not None:
-            priced = prices(group.comparison, [table])
-            conclusion.append("\n".join(verdict_lines(group.comparison, (), group.names, priced)), "bold")
+            conclusion.append(" ".join(conclusion_lines(group.comparison, (), group.names)), "bold")
             if run is not None and group.line(run) is not None:
                 outcomes = group.comparison.outcomes()[run.id]  # of all questions, as in the list
                 counts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if outcomes[name]]

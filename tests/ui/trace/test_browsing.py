@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
-    agent_names,
     attempt_cells,
     differences,
     mark,
@@ -70,7 +70,7 @@ def test_marks_tell_outcomes_apart_without_colour(pages: Pages) -> None:
 
 @pytest.mark.parametrize("width", range(18, 120, 7))
 def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
-    agents = agent_names(pages.runs)
+    agents = names_of_runs(pages.runs)
     for one in pages.read(range(12)):
         assert sum(len(text) for text, _ in attempt_cells(one, width, agents)) == width
     state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))

@@ -55,7 +55,7 @@ def test_an_attempt_in_every_format(trace: Trace) -> None:
 def test_two_answers_stand_beside_each_other(trace: Trace) -> None:
     shown = trace("plain", "001", "--against", "seeker", command="show").stdout
     assert "  B. Bed rest  ← plain" in shown
-    assert re.search(r"✗ plain: B +│ ✓ seeker: A", shown)
+    assert re.search(r"✗ plain: B +│ ✓ seeker\[rounds=3\]: A", shown)
     both = json.loads(trace("plain", "001", "--against", "seeker", "--json", command="show").stdout)["attempts"]
     assert [one["run"]["agent"] for one in both] == ["plain", "seeker[rounds=3]"]
     assert "There is no run 'x'" in trace("plain", "001", "--against", "x", command="show").stderr

@@ -32,7 +32,7 @@ def text(pieces: list[TextBlock]) -> str:
 def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> None:
     found = detail(one := LoadedAttempt(pages, pages.read([1])[0]), one.root)
     styles = {block.text: block.style for block in found}
-    assert styles["★ A. Aspirin  ← gold · seeker"] == "gold"
+    assert styles["★ A. Aspirin  ← gold · seeker[rounds=3]"] == "gold"
     assert styles["  B. Bed rest  ← chosen"] == "wrong"
     assert "read as 'B', gold 'A'" in text(found)
     assert "100 tokens in, 20 out | paid $0.01" in text(found)

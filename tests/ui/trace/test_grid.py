@@ -17,8 +17,8 @@ from ragrounds.base.records import Gold
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, heat, heat_styles
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
@@ -212,9 +212,9 @@ def test_letters_can_be_read_on_every_heat(theme: Theme) -> None:
 def test_names_keep_what_tells_agents_apart() -> None:
     agents = ("direct", "vanilla_rag[model=x,top_k=4]", "vanilla_rag[model=x,top_k=8]", "direct_cot[model=x]")
     runs = [msgspec.structs.replace(bare_run(agent, ()), id=str(place)) for place, agent in enumerate(agents)]
-    assert list(agent_names(runs, {"3": "No search"}).values()) == ["direct", *agents[1:3], "No search"]
+    assert list(names_of_runs(runs, {"3": "No search"}).values()) == ["direct", *agents[1:3], "No search"]
     again = [msgspec.structs.replace(runs[0], id=id) for id in ("direct-1a2b3c", "direct-9")]
-    assert list(agent_names(again).values()) == ["direct direct-1a2b3c", "direct direct-9"]
+    assert list(names_of_runs(again).values()) == ["direct (direct-1a2b3c)", "direct (direct-9)"]
 
 
 async def test_the_order_is_chosen_and_turned_round_and_a_cell_opened(viewer: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,10 @@ from textual.widgets import Static
 
 from ragrounds.api import trace
 from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.agent_names import agent_names
+from ragrounds.ui.tables.one_screen import conclusion_lines
 from ragrounds.ui.trace import home as home_module
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.bars import TopLine
@@ -75,7 +79,11 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
             "good is significantly better than the other: 75.00 % for $1.00 per 100 questions, +50.00 points"
             in " ".join(about.split())
         )
-        good, other = (next(line for line in lines if f" {name} " in line and "│" in line) for name in ("good", "evil"))
+        compared = home(pilot).groups[0].comparison
+        assert " ".join(conclusion_lines(compared, (), agent_names(compared))) in " ".join(about.split())
+        good, other = (
+            next(line for line in lines if f" {name}" in line and "│" in line) for name in ("good ", "evil[")
+        )
         assert lines.index(good) < lines.index(other), "the best one comes first"
         assert "75.0" in good
         assert "$1.00" in good
@@ -89,6 +97,14 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
         assert is_beside is (size[0] >= 140)
         assert lines[-1].lstrip().startswith("⏎ Open")
         assert all(len(line) <= size[0] for line in lines)
+
+
+async def test_attempts_are_read_by_the_headline_as_in_the_home(several: Store) -> None:
+    app = TraceApp(several)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "down", "enter")
+        assert browse(pilot).attempt_list.pages.scorers[0] == headline_of([question(0)])[0].scorer == "robust"
 
 
 async def test_no_price_and_no_time_is_cut(tmp_path: Path) -> None:
@@ -163,7 +179,7 @@ async def test_every_word_of_it_can_be_read(several: Store, theme: str) -> None:
     app = TraceApp(several, theme=theme)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        assert "evil ⣤" in screen(app)
+        assert re.search(r"evil\[x=\S+ ⣤", screen(app))
         assert weak(app) == {}
 
 

@@ -12,8 +12,8 @@ from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.trace.summaries import Pages
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import agent_names
 from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
@@ -39,7 +39,7 @@ def lines(pages: Pages, rows: list[int]) -> list[HopLine]:
 @pytest.mark.parametrize("width", [40, 77, 117, 197])
 @pytest.mark.parametrize("most", [1, 4, 30])
 def test_a_line_has_exactly_its_width(hunt_pages: Pages, width: int, most: int) -> None:
-    agents = agent_names(hunt_pages.runs)
+    agents = names_of_runs(hunt_pages.runs)
     columns = hop_columns(width, agents, most)
     for summary, line in zip(hunt_pages.read([0, 250, 450]), lines(hunt_pages, [0, 250, 450]), strict=True):
         text = "".join(part for part, _ in hop_cells(summary, line, columns, agents, 0, 0))

@@ -105,7 +105,7 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.type("c")
-    terminal.see("two answers", "plain | seeker", "✗ plain: B")
+    terminal.see("two answers", "plain | seeker[rounds=3]", "✗ plain: B")
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.type("q")
@@ -127,7 +127,7 @@ def test_what_is_longer_than_the_terminal_is_paged(terminal: Terminal) -> None:
     terminal.type("echo en''ded", "Enter")  # a prompt may be that of the command before
     terminal.see("\nended\n")
     shown = terminal.history()
-    assert re.search(r"✗ plain: B +│ ✓ seeker: A", shown)
+    assert re.search(r"✗ plain: B +│ ✓ seeker\[rounds=3\]: A", shown)
 
 
 def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:

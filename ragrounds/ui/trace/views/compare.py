@@ -12,9 +12,10 @@ from textual.containers import Container
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.signs import score_sign
 from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, agent_names, differences
+from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, differences
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -94,7 +95,7 @@ class CompareScreen(ViewScreen):
         self._seeks, self._finding = seek, False
         """True to go on to the first difference; true while the questions on which the runs differ are being read."""
         self.pages = attempt_list.pages
-        self.agents = agent_names(self.pages.runs, self.pages.given_names)
+        self.agents = names_of_runs(self.pages.runs, self.pages.given_names)
         self.pair_indices = [first, second]
         """Indices of both attempts."""
         self.runs: tuple[int, int] | None = None

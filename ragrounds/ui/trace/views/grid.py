@@ -15,8 +15,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import in_scale, number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, agent_names, mark
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, figure_name, score_text, unit_of
@@ -65,7 +66,7 @@ class GridScreen(ViewScreen):
         super().__init__(attempt_list, notes)
         runs = attempt_list.pages.runs
         self.grid = AgentGrid(attempt_list.pages)
-        self.names = agent_names(runs, attempt_list.pages.given_names)
+        self.names = names_of_runs(runs, attempt_list.pages.given_names)
         again = Counter(run.agent for run in runs)
         self.ids = tuple(run.id if again[run.agent] > 1 else "" for run in runs)
         """Id of each column's run if another run has the same agent; else empty."""

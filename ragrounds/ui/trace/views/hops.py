@@ -15,8 +15,9 @@ from textual.widgets import Static
 
 from ragrounds.evals.trace.hop_reading import HopReader, usual_searches
 from ragrounds.evals.trace.summaries import AttemptSummary
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, agent_names
+from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import hop_blocks
 from ragrounds.ui.trace.hop_lines import (
@@ -66,7 +67,7 @@ class HopScreen(ViewScreen):
     def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
         super().__init__(attempt_list, notes)
         pages = attempt_list.pages
-        self.agents = agent_names(pages.runs, pages.given_names) if len(pages.runs) > 1 else {}
+        self.agents = names_of_runs(pages.runs, pages.given_names) if len(pages.runs) > 1 else {}
         self.hop = 0
         """Number of the hop under the cursor, from 0."""
         self.first = 0
