@@ -266,6 +266,10 @@ def test_a_word_that_is_nearly_one_of_the_language_is_told() -> None:
     assert "Did you mean 'wrong'" in hint("wrnog")
     assert hint("wrong and edema") == ""
     assert hint('"wrnog"') == ""
+    # A word that is not finished has no hint, a wrong one has it at once.
+    assert "Did you mean 'wrong'" in hint("hops>1 and wron")
+    assert hint("hops>1 and wron", is_typing=True) == ""
+    assert "Did you mean 'wrong'" in hint("hops>1 and wrnog", is_typing=True)
     assert hint("wrong and (") == ""
 
 

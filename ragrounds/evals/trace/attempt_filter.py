@@ -140,15 +140,21 @@ def joined(*expressions: str) -> str:
     return " and ".join(f"({expression})" if _needs_brackets(expression) else expression for expression in non_empty)
 
 
-def hint(text: str) -> str:
-    """Return a hint about a bare word that is nearly a word of the language; empty if there is no such word."""
+def hint(text: str, *, is_typing: bool = False) -> str:
+    """Return a hint about a bare word that is nearly a word of the language; empty if there is no such word.
+
+    While the user `is_typing`, a last word that begins a word of the language has no hint.
+    """
     try:
         expression = parse(text)
     except FilterError:
         return ""
+    names = [*BY_NAME, *ALIASES]
     for test in single_conditions(expression):
         for word in test.text.split() if isinstance(test, TextTest) and not test.fields else ():
-            if '"' not in word and (near := nearest(word, [*BY_NAME, *ALIASES])) and len(word) > _SHORT:
+            if is_typing and text.endswith(word) and any(name.startswith(word) for name in names):
+                continue
+            if '"' not in word and (near := nearest(word, names)) and len(word) > _SHORT:
                 return f"{word!r} is searched for as text.{near}"
     return ""
 

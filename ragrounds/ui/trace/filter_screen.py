@@ -144,7 +144,7 @@ class FilterScreen(ModalScreen[str | None]):
                 count = len(pages.order(where)) if where.strip() else len(pages)
                 words = f"{count:,} of {len(pages):,} attempts"
                 unknown = pages.unknown(where) if where.strip() else None
-            parts = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where))
+            parts = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where, is_typing=True))
             words = ". ".join(filter(None, parts))
         except UserError as error:
             words = str(error)
