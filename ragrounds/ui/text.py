@@ -23,13 +23,13 @@ TOO_FEW = "too few"
 def one_line(text: str, longest: int = 80) -> str:
     """Return `text` as one safe line of at most `longest` columns."""
     flat = safe(" ".join(text.split()))
-    width = 0
-    letters: list[str] = []
-    for letter in flat:
+    width = end = 0
+    for index, letter in enumerate(flat, 1):
         width += _columns(letter)
-        if width > longest - 1:
-            return "".join(letters) + "…"
-        letters.append(letter)
+        if width > longest:
+            return flat[:end] + "…"
+        if width < longest:  # a column is left for the ellipsis
+            end = index
     return flat
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.ui.text import age, dollars, duration, number_of, size, tokens
+from ragrounds.ui.text import age, dollars, duration, number_of, one_line, size, tokens
 from tests.rows import each_row
+
+
+@each_row(
+    ("text", "line"), [("abcd", "abcd"), ("abcde", "abc…"), ("胸痛", "胸痛"), ("胸痛x", "胸…"), ("x胸痛", "x胸…")]
+)
+def test_a_text_of_exactly_the_width_is_whole(text: str, line: str) -> None:
+    assert one_line(text, 4) == line
 
 
 @each_row(
