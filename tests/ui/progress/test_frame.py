@@ -148,6 +148,11 @@ def test_it_says_what_is_there(width: int, height: int) -> None:
     assert ("percent right by dollars" in screen) is (height > 24)
 
 
+def test_a_server_without_calls_has_no_line() -> None:
+    idle = replace(facts(), servers=(ServerTraffic("http://127.0.0.1:8000/v1", 0, 64, 0, 0),))
+    assert "127.0.0.1:8000" not in "\n".join(drawn(idle, 120, 40))
+
+
 def test_the_columns_are_those_of_the_table() -> None:
     width = 200
     headings = next(line for line in drawn(facts(), width, 60) if line.startswith("agent"))
