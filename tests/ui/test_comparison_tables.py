@@ -119,6 +119,11 @@ def test_prices_that_print_alike_and_units_other_than_percent_are_shown(store):
     assert {"robust (%)", "fabricated-citations (citations) ↓"} <= {column.name for column in mixed.columns}
 
 
+def test_every_table_of_runs_has_the_best_one_first(comparison):
+    tables = [table for table in comparison_tables(comparison) if table.key in ("scores", "outcomes")]
+    assert [[row[0] for row in table.rows] for table in tables] == [["two", "one[a_b=1]"]] * 2
+
+
 def test_names_are_not_markup_anywhere(store):
     runs = [
         add_run(store, "[red]x[/red]\x1b[2J\u202e", questions(2), [1, 0]),

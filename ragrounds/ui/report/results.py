@@ -24,6 +24,7 @@ from ragrounds.ui.pictures.comparison_pictures import (
 from ragrounds.ui.pictures.frontier import frontier_tables, left_out
 from ragrounds.ui.tables.comparison_tables import group_table, outcome_table, pair_table, score_table
 from ragrounds.ui.tables.html_tables import html_table, text
+from ragrounds.ui.tables.one_screen import in_order
 from ragrounds.ui.text import one_line
 
 _OPEN_PAIRS = 15
@@ -32,14 +33,15 @@ _OPEN_PAIRS = 15
 
 def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Return everything that the tables of the terminal show, with pictures."""
-    tables = comparison.shown_tables(scorers)
+    ordered = in_order(comparison, scorers)
+    tables = ordered.shown_tables(scorers)
     parts = [
         _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
     ]
     unplaced = all(table.frontier is None for table, _ in comparison.shown_tables(scorers))
     if unplaced and all(row.cost_uncached is None for row in comparison.rows):
         parts.append("<p>No run has a known cost: there is no frontier to draw.</p>")
-    parts += ["<h3>How attempts ended, and what they took</h3>", html_table(outcome_table(comparison, scorers))]
+    parts += ["<h3>How attempts ended, and what they took</h3>", html_table(outcome_table(ordered, scorers))]
     return "".join(parts)
 
 

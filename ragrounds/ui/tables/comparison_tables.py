@@ -23,7 +23,7 @@ from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables.comparison_columns import TOTALS
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import price_columns, print_one_screen
+from ragrounds.ui.tables.one_screen import in_order, price_columns, print_one_screen
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale, p_value, percent, safe
 
@@ -32,8 +32,9 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     """Return the tables of a comparison.
 
     These are the scores by each headline, outcomes and cost, paired differences, groups, and the frontier if there are
-    several runs. With `scorers`, only the tables of these are returned.
+    several runs; the best run is first. With `scorers`, only the tables of these are returned.
     """
+    comparison = in_order(comparison, scorers)
     names, tables = agent_names(comparison), [table for table, _ in comparison.shown_tables(scorers)]
     tables_of_text = [score_table(table, names, next_to) for table, next_to in comparison.shown_tables(scorers)]
     tables_of_text.append(outcome_table(comparison, scorers))

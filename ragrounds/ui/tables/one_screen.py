@@ -248,6 +248,17 @@ def best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[Ru
     return sorted(comparison.rows, key=rank)
 
 
+def in_order(comparison: Comparison, scorers: Sequence[str] = ()) -> Comparison:
+    """Return a comparison whose runs are in the order of :func:`best_first` in all tables."""
+    rows = best_first(comparison, [table for table, _ in comparison.shown_tables(scorers)])
+    ranks = {row.run: rank for rank, row in enumerate(rows)}
+    tables = (
+        replace(table, lines=tuple(sorted(table.lines, key=lambda line: ranks[line.run])))
+        for table in comparison.tables
+    )
+    return replace(comparison, rows=tuple(rows), tables=tuple(tables))
+
+
 def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Column]:
     """Return the columns of the difference to the reference run, with ▲ or ▼ if it is significant, and of its
     interval."""
