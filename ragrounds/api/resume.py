@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import join, quote
 
+from msgspec.structs import fields
+
 from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import open_selected_runs
@@ -44,6 +46,15 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
             if value is not None:
                 options += [f"--{name.replace('_', '-')}", redacted(_LOGIN.sub("", str(value)))]
     return Asked(str(Path.cwd()), tuple(options))
+
+
+def options_without_defaults(run: Run, settings: Settings) -> list[str]:
+    """Return the stored options of a run without those whose value is the default, which nobody typed."""
+    options = run.asked.options if run.asked else ()
+    defaults = {f"--{field.name.replace('_', '-')}": str(field.default) for field in fields(RunArguments)}
+    defaults["--concurrency"] = str(settings.concurrency)
+    pairs = zip(options[::2], options[1::2], strict=True)
+    return [word for pair in pairs if defaults.get(pair[0]) != pair[1] for word in pair]
 
 
 def code_in_options(options: Sequence[str]) -> list[str]:

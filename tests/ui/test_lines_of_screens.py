@@ -11,7 +11,9 @@ from msgspec.structs import replace
 import ragrounds as rr
 from ragrounds.api.compare import LedgerView
 from ragrounds.api.results import Result
-from ragrounds.base.records import Verdict
+from ragrounds.api.resume import options_without_defaults
+from ragrounds.base.records import Asked, Verdict
+from ragrounds.base.settings import Settings
 from ragrounds.base.spent import Spent
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.gate import JudgeGate
@@ -90,6 +92,14 @@ def test_judging_ends_with_at_most_three_remarks() -> None:
     assert remarks[1].startswith("Note: m[a=1] said 'equal' of all 9 items it judged.")
     assert remarks[2:] == ["run-0: m passes 0.", "3 more remarks: --full."]
     assert len(list(bill_lines(judged, full=True))) == 2 + 6
+
+
+def test_a_run_shows_the_options_that_were_typed(home: Path) -> None:
+    options = ("--benchmark", "sample", "--seed", "0", "--epochs", "2", "--concurrency", "16", "--agent", "direct")
+    with Store(home) as store:
+        run = replace(add_run(store, "direct", questions(1), [1]), asked=Asked("", options))
+        settings = Settings(home=home)
+    assert options_without_defaults(run, settings) == ["--epochs", "2", "--agent", "direct"]
 
 
 @pytest.mark.parametrize(("kind", "most"), [("agents", 45), ("scorers", 60)])
