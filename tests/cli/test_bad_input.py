@@ -84,6 +84,11 @@ def test_a_broken_benchmark_names_file_and_record(
     check(command("run", "--benchmark", f"mirage:{path}", "--model", "baseline:extractive", "--agent", "direct"), *said)
 
 
+def test_a_corpus_that_no_agent_searches_is_named(command: Cli) -> None:
+    done = command("run", "--agent", "direct", "--corpus", "sample", "--limit", "1", "--display", "none")
+    assert "--corpus is ignored: no agent searches it." in done.stderr
+
+
 def test_an_agent_that_searches_needs_a_corpus(command: Cli, tmp_path: Path) -> None:
     path = write(tmp_path / "b.json", GOOD)
     done = command("run", "--benchmark", f"mirage:{path}", "--model", "baseline:extractive", "--agent", "vanilla_rag")
