@@ -8,7 +8,6 @@ from operator import attrgetter
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from ragrounds.evals.compare.frontier import frontier_so_far
 from ragrounds.evals.scorers import described
@@ -94,14 +93,12 @@ def _recent(facts: ProgressFacts, width: int) -> Parts:
     """Render the last results: the answer, and whether it is correct."""
     names = facts.short_names
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(3):
-        grid.add_column(no_wrap=True, overflow="ellipsis")
     for recent in facts.recent:
         sign, style = attempt_sign(recent.outcome, recent.value)
         ended = recent.prediction if recent.outcome == "answered" else recent.outcome.replace("_", " ")
         name = names.get(recent.run, "") if len(names) > 1 else ""
         answer = line((sign, _STYLES[style]), f" {one_line(ended, 20)}")
-        grid.add_row(answer, Text(name), Text(duration(recent.seconds)))
+        grid.add_row(answer, line(name), line(duration(recent.seconds)))
     return [(Group(rule("last results", width), grid), len(facts.recent) + 1)] if facts.recent else []
 
 
