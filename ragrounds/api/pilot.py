@@ -23,6 +23,7 @@ from ragrounds.evals.engine.progress import (
     pilot_questions,
     projection,
 )
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.projection import dollars_span, duration_span
 
@@ -55,6 +56,7 @@ class Pilot:
         self._planned_runs, self._all = planned_runs, questions
         settings, in_flight = execution.used_settings, execution.in_flight
         self._repeated = execution.repeat
+        self._names = kept_names(store.engine)
         self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
@@ -148,7 +150,7 @@ class Pilot:
         return attempts
 
     def _projection(self, attempts: FinishedAttempts, processor: float | None = None) -> Projection | None:
-        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor)
+        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor, self._names)
         return None if projected is None else replace(projected, repeated=self._repeated)
 
 

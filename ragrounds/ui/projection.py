@@ -14,7 +14,7 @@ def projection_text(projection: Projection) -> str:
     lines = [f"Estimate for the remaining attempts (from {seen:,} per agent, 95 % intervals):"]
     for agent in projection.agents:
         expected = _amounts_text(agent)
-        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {expected}")
+        lines.append(f"  {one_line(agent.name)}: {agent.attempts:,} attempts, {expected}")
     if len(projection.agents) > 1:
         lines.append(f"  total (upper bound): {_amounts_text(projection)}")
     lines.append(

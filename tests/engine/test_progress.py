@@ -66,8 +66,10 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
     assert list(first) != asked[:PILOT]
     await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), first, golds)
     assert pilot_questions(finished_attempts(store, planned_runs), asked, 0) == ()  # they are a part of the run
-    found = projection(planned_runs, finished_attempts(store, planned_runs), asked, 4)
+    names = {planned_runs[1].run.id: "Ward app"}
+    found = projection(planned_runs, finished_attempts(store, planned_runs), asked, 4, names=names)
     assert found is not None
+    assert [one.name for one in found.agents] == ["direct", "Ward app"]
     assert [(one.attempts, one.seen) for one in found.agents] == [(32, 8), (64, 16)]
     assert found.cost is not None
     assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)

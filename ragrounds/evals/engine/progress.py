@@ -13,11 +13,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
+from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.attempt_log import CALL_HAD_FAILED, repeats
@@ -219,7 +221,8 @@ class AgentProjection(Struct, frozen=True, kw_only=True):
     """Projection of the remaining attempts of one run."""
 
     run: str
-    agent: str
+    name: str
+    """The agent's name if it has one, else its text without addresses."""
     attempts: int
     """Number of attempts still to be made."""
     seen: int
@@ -291,8 +294,11 @@ def projection(
     questions: Sequence[Question],
     in_flight: int,
     processor: float | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Projection | None:
     """Project the cost of the questions still to be asked; ``None`` if a run has no finished attempt yet.
+
+    `names` has the names that users gave to runs, by run id.
 
     Time is based on attempts that began once the allowed number were in flight, if there are enough. The first attempts
     wait for connections, and do not yet wait for each other.
@@ -305,7 +311,7 @@ def projection(
         steady = seen[n_first:] if len(seen) >= n_first + PILOT else seen
         done = _keys(seen)
         left = sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
-        agents.append(_agent(run, seen, steady, left))
+        agents.append(_agent(run, names.get(run.id) or without_addresses(run.agent), seen, steady, left))
     clock = _total([agent.seconds for agent in agents])
     at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
     return Projection(
@@ -358,7 +364,7 @@ def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
     return None if has_own_models or None in prices else False
 
 
-def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: int) -> AgentProjection:
+def _agent(run: Run, name: str, seen: Sequence[Attempt], steady: Sequence[Attempt], more: int) -> AgentProjection:
     def summed(read: Callable[[Attempt], float | None]) -> ProjectedSum | None:
         """Project a sum; ``None`` if a part of it is unknown."""
         values = [value for value in map(read, seen) if value is not None]
@@ -366,7 +372,7 @@ def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: i
 
     return AgentProjection(
         run=run.id,
-        agent=run.agent,
+        name=name,
         attempts=more,
         seen=len(seen),
         model_calls=project([attempt.model_calls for attempt in seen], more),
