@@ -20,7 +20,7 @@ def test_no_turn_of_the_event_loop_takes_a_tenth_of_a_second(tmp_path: Path, ser
     pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")
     question = {"options": {"A": "statins", "B": "insulin"}, "answer": "A"}
     lines = [
-        {"id": f"q{n}", "question": f"Case {n}. Asthma in children of {n} months?", **question} for n in range(500)
+        {"id": f"q{n}", "question": f"Case {n}. Asthma in children of {n} months?", **question} for n in range(120)
     ]
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, "-m", "tests.api.longest_turn", f"jsonl:{tmp_path / 'cases.jsonl'}", server.url]
