@@ -17,8 +17,8 @@ SCORES = ("mirage", "strict", "robust", "facts")
 
 
 @pytest.mark.slow
-def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, command: Cli) -> None:
-    done = cli("run", "--json")
+def test_run_without_arguments_compares_three_agents_on_the_sample(forked_cli: Cli, command: Cli) -> None:
+    done = forked_cli("run", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]

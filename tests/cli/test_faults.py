@@ -184,11 +184,13 @@ def check_goes_on(
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, command: Cli, small_disk: Path) -> None:
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
+    forked_cli: Cli, command: Cli, small_disk: Path
+) -> None:
     home, filler = small_disk / "home", small_disk / "filler"
     with openai_server("--reply-bytes", "20000") as server:
         filler.write_bytes(b"x" * (23 << 20))
-        first = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
+        first = forked_cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
         filler.unlink()
         again = command("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
         check_goes_on(first, again, home, server)

@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.test_planted_keys import everything
 from tests.conftest import Cli
+from tests.forked import ForkedPython
 
 _PEM = "PRIVATE " + "KEY-----"
 KEYS = {
@@ -184,7 +185,7 @@ def test_keys_are_in_no_export_and_no_temporary_file(forked_cli: Cli, tmp_path: 
     assert not [done for done in said if done.returncode], said
     printed = "".join(done.stdout + done.stderr for done in said)
     assert not [form for form in FORMS if form in printed.encode()]
-    killed = subprocess.Popen(
+    killed = ForkedPython(
         [sys.executable, "-m", "ragrounds", "run", "--agent", "keys.py:stay", "--limit", "2", "--display", "none"],
         cwd=tmp_path, env={**os.environ, **planted}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip

@@ -25,6 +25,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.models.started import served
 from tests.conftest import Cli
+from tests.forked import ForkedPython
 from tests.servers.process import ROOT, openai_server
 
 NAME = "vllm:lab/tiny-7b"
@@ -255,7 +256,7 @@ def run_line(*more: str) -> list[str]:
 @pytest.mark.slow
 def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Path, forked_cli: Cli) -> None:
     environment = {**os.environ, "STAND_IN_LATENCY": "0.3"}
-    run = subprocess.Popen(run_line(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = ForkedPython(run_line(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (home.exists() and calls(home) >= 3):
         time.sleep(0.05)

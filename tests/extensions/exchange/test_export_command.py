@@ -44,13 +44,13 @@ FORMAT = ExportFormat(
 
 
 @pytest.mark.slow
-def test_a_new_file_is_a_new_command(cli, tmp_path):
+def test_a_new_file_is_a_new_command(cli, command, tmp_path):
     """A format is found by its file: here one on the path of the package, in no other file named."""
     (tmp_path / "zz_ids.py").write_text(NEW)
     (tmp_path / "sitecustomize.py").write_text(
         f"import ragrounds.extensions.exchange.exporters as folder; folder.__path__.append({str(tmp_path)!r})"
     )
-    assert cli("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
+    assert command("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
     listed = cli("export", "--help", PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
     assert re.search(r"^  ids +Ids of runs, a line each$", listed.stdout, re.MULTILINE)
     made = cli("export", "ids", "direct", "--out", str(tmp_path / "ids.txt"), PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
