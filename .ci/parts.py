@@ -357,7 +357,7 @@ def prepare(run: Runner) -> None:
 def check_early(run: Runner, name: str) -> None:
     """Run the slow tests that only compute and that belong to an environment."""
     if (python := run.environments.get(name)) and not is_weekly():
-        tests = [python, "-m", "pytest", "-n", "0", "-m", "slow", *EARLY[name]]
+        tests = [python, "-m", "pytest", "-n", "0", "-m", "slow and not weekly", *EARLY[name]]
         run.part(f"tests that compute, with {name}", tests, aim=240, tests=True, idle=True)
 
 
