@@ -11,8 +11,8 @@ tests than MOST_SKIPPED are a failure: a machine that lost its browser must not 
 
 Where WEEKLY=true (`.ci/weekly`), the parts that every other run leaves out run instead, and perf/weekly.md has their
 outcomes. They repeat tests under other versions, or try releases of other projects, whose changes no commit of ours
-brings. Each fault that a commit of ours can bring has a cheaper test in every run: the first job under the newest Python
-and, with the lowest versions, under the lowest, one case of each form, the formats that other programs read.
+brings. Each fault that a commit of ours can bring has a cheaper test in every run: the first job under the newest
+Python and, with the lowest versions, under the lowest, one case of each form, the formats that other programs read.
 
 Servers and browsers are installed with apt-get if this is allowed; without them their tests are skipped with a reason.
 """
@@ -392,7 +392,7 @@ def check_pages(run: Runner) -> None:
 
 
 def check_release(run: Runner) -> None:
-    """Check what is released, under the newest Python and with the lowest versions, which run under the lowest Python."""
+    """Check what is released, under the newest Python, and with the lowest versions under the lowest one."""
     if wheels := list((run.work / "release" / "dist").glob("*.whl")):
         for version in ("3.11", "3.13") if is_weekly() else ("3.13",):
             check_wheel(run, wheels[0], version)
@@ -490,7 +490,7 @@ def check_first_job(run: Runner, python: Path, versions: str) -> None:
 
 
 def check_wheel(run: Runner, wheel: Path, version: str) -> None:
-    """Install the wheel alone under one Python and do a first job; under the newest, run tests and pytest plugin too."""
+    """Install the wheel alone under one Python and do a first job; under the newest, run tests and the plugin too."""
     python = find_python(version)
     if python is None:
         run.outcome.left_out.append(f"the wheel under Python {version}")
