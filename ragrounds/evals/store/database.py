@@ -199,9 +199,8 @@ def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = N
 def _upsert(insert: Callable[[sa.Table], Any], table: sa.Table, newest: sa.Column[Any] | None) -> sa.Insert:
     statement = insert(table)
     keys = [column.name for column in table.primary_key.columns]
-    new_values = statement.excluded
-    rest = {column.name: new_values[column.name] for column in table.columns if column.name not in keys}
-    later = None if newest is None else new_values[newest.name] > newest
+    rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
+    later = None if newest is None else statement.excluded[newest.name] > newest
     executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest, where=later)
     return executable
 
