@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,13 +151,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_stores() -> Iterator[None]:
-    """Thousands of stores are made in this process: their tables by the first one's statements, which halves what a
-    store costs, and without waiting for the disk at each commit, which only a loss of power would show."""
-    from ragrounds.evals.store import schema, sqlite, writer
+def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Thousands of stores are made in this process: as copies of the first one, which takes half the time, and without
+    waiting for the disk at each commit, which only a loss of power would show."""
+    from ragrounds.evals.store import database, sqlite, writer
 
-    create_all, settled = schema.metadata.create_all, sqlite._with
-    statements: list[str] = []
+    settled, open_file = sqlite._with, database.open_file
     engines: list[Any] = []
 
     def settle(engine: Any, pragmas: Sequence[str]) -> Any:
@@ -167,19 +167,22 @@ def quick_stores() -> Iterator[None]:
         engine._compiled_cache = engines[0]._compiled_cache
         return settled(engine, [*pragmas, "synchronous=OFF"])
 
-    def create(connection: Any) -> None:
-        for statement in statements if connection.dialect.name == "sqlite" else ():
-            connection.connection.execute(statement)
-        if not statements or connection.dialect.name != "sqlite":
-            create_all(connection)
-        if not statements and connection.dialect.name == "sqlite":
-            found = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-            statements.extend(found.scalars())
+    def open_copy(path: Path) -> Any:
+        if not path.exists():
+            # The whole file appears at once, as another process may open it. Without it the store is made as ever.
+            with suppress(OSError), tempfile.NamedTemporaryFile(dir=path.parent) as copy:
+                copy.write(empty_store)
+                copy.flush()
+                os.link(copy.name, path)
+        return open_file(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema.metadata, "create_all", create)
         patch.setattr(writer, "_GATHER", 0)
         patch.setattr(sqlite, "_with", settle)
+        folder = tmp_path_factory.mktemp("empty")
+        database.open_engine(folder).dispose()
+        empty_store = (folder / "store.sqlite").read_bytes()
+        patch.setattr(database, "open_file", open_copy)
         yield
 
 
