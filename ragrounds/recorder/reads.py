@@ -225,7 +225,7 @@ def is_data(path: str) -> bool:
     return not path.startswith((*inside, _STDLIB_ZIP)) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)  # more than a process has modules: all of them are asked for, one after the other
 def is_own(file: str) -> bool:
     """Return True if a source file is a user's own: not part of an installed package, of Python or of ragrounds."""
     return (
@@ -261,11 +261,12 @@ def _database_mark(path: str) -> tuple[tuple[int, int], int]:
 def _own_modules() -> dict[str, str]:
     """Return the loaded modules of users' own code, and of packages that were named as a system's own: name → file."""
     modules = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    packages = tuple(f"{package}." for package in NAMED)
     return {
         name: file
         for name, file in modules
         if isinstance(file, str) and file.endswith(".py") and name != "__main__"
-        if is_own(file) or any(f"{name}.".startswith(f"{package}.") for package in NAMED)
+        if is_own(file) or f"{name}.".startswith(packages)
     }
 
 
