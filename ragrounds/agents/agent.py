@@ -8,7 +8,6 @@ the agent's identity in commands, tables and fingerprints. Installed packages ad
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -30,10 +29,9 @@ from ragrounds.agents.systems.settings import TABLES, is_setting, short_path, wi
 from ragrounds.agents.trust import announce
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError, nearest, unknown
-from ragrounds.base.files import read_text
+from ragrounds.base.files import read_text, toml_record
 from ragrounds.base.plugins import ExtensionPoint, is_import_path, warn_once
 from ragrounds.base.specs import Listed, Spec, Value, parse
-from ragrounds.base.text import parse_toml
 from ragrounds.graphs import catalogue
 from ragrounds.graphs.user_graph import SUMMARY
 from ragrounds.prompts.layout import layout_parts
@@ -142,40 +140,31 @@ def read_card(name: str, *, in_this_process: bool = False) -> Card:
         text = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     else:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.hook.listing)
-    try:
-        card = _with_endpoint(msgspec.convert(parse_toml(text), Card), name)
-        if card.clock:
-            REAL.add(module_named(place.path_beside(name, card.system or card.graph)))
-        if card.system:
-            if card.graph:
-                raise UserError(f"The agent {name!r} has both graph and system, which mean the same: give one.")
-            if not place.is_place(card.system):
-                raise UserError(
-                    f"The agent {name!r}: system = {card.system!r}: expected ./FILE.py:NAME or module:NAME."
-                )
-            card = msgspec.structs.replace(card, graph=card.system)
-        if not card.graph:
-            raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
-        if name.endswith(".toml"):  # paths are relative to the file, not to the current folder
-            graph = place.path_beside(name, card.graph) if place.is_place(card.graph) else card.graph
-            person = (
-                place.path_beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
-            )
-            python = str(Path(name).parent / card.python) if "/" in card.python else card.python
-            reads = tuple(str(Path(name).parent / path) for path in card.reads)
-            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
-            inside = {
-                key: _relative_to_file(name, str(card.parameters[key]))
-                for key in _wraps(card)
-                if key in card.parameters
-            }
-            near = {k: place.path_beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
-            card = msgspec.structs.replace(card, parameters={**card.parameters, **(near if inside else {}), **inside})
-        if name.endswith(".toml") and (code := code_named(card)):
-            announce(name, code)
-        return card
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"The agent {name!r}: {error}") from error
+    card = _with_endpoint(toml_record(text, Card, f"The agent {name!r}"), name)
+    if card.clock:
+        REAL.add(module_named(place.path_beside(name, card.system or card.graph)))
+    if card.system:
+        if card.graph:
+            raise UserError(f"The agent {name!r} has both graph and system, which mean the same: give one.")
+        if not place.is_place(card.system):
+            raise UserError(f"The agent {name!r}: system = {card.system!r}: expected ./FILE.py:NAME or module:NAME.")
+        card = msgspec.structs.replace(card, graph=card.system)
+    if not card.graph:
+        raise UserError(f'The agent {name!r} has neither a graph nor a system: give system = "./FILE.py:NAME".')
+    if name.endswith(".toml"):  # paths are relative to the file, not to the current folder
+        graph = place.path_beside(name, card.graph) if place.is_place(card.graph) else card.graph
+        person = place.path_beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
+        python = str(Path(name).parent / card.python) if "/" in card.python else card.python
+        reads = tuple(str(Path(name).parent / path) for path in card.reads)
+        card = msgspec.structs.replace(card, graph=graph, on_interrupt=person, python=python, reads=reads)
+        inside = {
+            key: _relative_to_file(name, str(card.parameters[key])) for key in _wraps(card) if key in card.parameters
+        }
+        near = {k: place.path_beside(name, str(v)) for k, v in card.parameters.items() if str(v).startswith("./")}
+        card = msgspec.structs.replace(card, parameters={**card.parameters, **(near if inside else {}), **inside})
+    if name.endswith(".toml") and (code := code_named(card)):
+        announce(name, code)
+    return card
 
 
 def _with_endpoint(card: Card, name: str) -> Card:

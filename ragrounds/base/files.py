@@ -21,6 +21,7 @@ import gzip
 import io
 import json
 import re
+import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ import msgspec
 
 from ragrounds.base.contracts import EventCollector
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.text import safe
+from ragrounds.base.text import parse_toml, safe
 
 T = TypeVar("T")
 
@@ -204,6 +205,18 @@ def shape(value: object, kind: type[T], path: Path, record: str = "") -> T:
         text = f"{text} at {location}" if location else text
         # An enum's error repeats the value.
         raise broken(path, text if text.isprintable() else ascii(text), record) from None
+
+
+def toml_record(text: str, kind: type[T], source: str, hint: str = "") -> T:
+    """Convert a TOML text to a record of `kind`. `source` begins the error and `hint` ends it.
+
+    Raises:
+        UserError: the text is not TOML, or a field is unknown, missing or of another type.
+    """
+    try:
+        return msgspec.convert(parse_toml(text), kind)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f"{source}: {error}{hint}") from error
 
 
 def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]:

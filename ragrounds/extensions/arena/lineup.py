@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError, unknown
+from ragrounds.base.files import toml_record
 from ragrounds.base.records import Gold, Question, Run, blank
-from ragrounds.base.text import parse_toml
 from ragrounds.evals.scorers.answer_status import answer_text
 from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
@@ -57,10 +56,8 @@ def load_axes(names: Sequence[str] = (), file: Path | None = None) -> tuple[Axis
 
 
 def _read(text: str, source: str) -> Mapping[str, _AxisEntry]:
-    try:
-        axes = msgspec.convert(parse_toml(text), dict[str, _AxisEntry])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f'{source}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
+    hint = '. Expected one table an axis: [name] with en = "what it means".'
+    axes = toml_record(text, dict[str, _AxisEntry], source, hint)
     if not axes:
         raise UserError(f"{source} has no axes.")
     for name, entry in axes.items():

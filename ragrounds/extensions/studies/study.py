@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -37,9 +36,8 @@ from msgspec import Struct, field
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.base.errors import UserError, nearest, unknown
-from ragrounds.base.files import read_text
+from ragrounds.base.files import read_text, toml_record
 from ragrounds.base.specs import Spec, Value, parse
-from ragrounds.base.text import parse_toml
 
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
 """Value of one setting: a text, a number, a switch, several texts, or names with texts."""
@@ -284,10 +282,7 @@ def read_study(text: str, name: str) -> Study:
         UserError: no TOML, an unknown key, a duplicate name, a published list of another length, a mean of missing
             lines, or a cell that names neither agent nor retriever.
     """
-    try:
-        raw_study = msgspec.convert(parse_toml(text), _StudyFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"The study {name!r}: {error}") from error
+    raw_study = toml_record(text, _StudyFile, f"The study {name!r}")
     study = Study(
         **{key: getattr(raw_study, key) for key in _StudyFields.__struct_fields__},
         name=name,

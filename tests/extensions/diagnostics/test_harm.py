@@ -75,6 +75,7 @@ def test_the_highest_cost_that_fits_counts(tmp_path):
         ("[option.Q]\nwrong = 5", r"no question of these runs fits \[option.Q\]"),
         ("[speciality.skin]\nwrong = 5", "costs.toml: Questions cannot be grouped by 'speciality'"),
         ("wrong = = 5", "cannot be read as TOML"),
+        (f"wrong = {'[' * 5000}", "nested too deeply"),
     ],
 )
 def test_a_table_that_cannot_be_read_says_why_in_one_line(tmp_path, text, said):

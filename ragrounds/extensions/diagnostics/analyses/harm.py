@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.files import read_text
 from ragrounds.base.records import Question, Run
+from ragrounds.base.text import parse_toml
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_share, scored_runs
@@ -97,7 +98,7 @@ def read_costs(path: str, questions: Sequence[Question]) -> CostOf:
         UserError: the file cannot be read, a row fits no question, or a cost is not a number from 0.
     """
     try:
-        parsed = tomllib.loads(read_text(Path(path))) if path else {}
+        parsed = parse_toml(read_text(Path(path))) if path else {}
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} cannot be read as TOML: {error}.") from error
     defaults = {name: value for name, value in parsed.items() if not isinstance(value, dict)}
