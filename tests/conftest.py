@@ -24,6 +24,8 @@ from tests.servers.postgresql import binaries, database, empty, postgresql
 from tests.servers.process import Running, openai_server
 
 if TYPE_CHECKING:
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.evals.store.store import Store
     from tests.uneven import Uneven
 
 # No deadline: how long an example takes depends on what else the machine does, not on whether the code is right.
@@ -200,6 +202,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("RAGROUNDS_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store in a file."""
+    from ragrounds.evals.store.store import Store
+
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture
+def journal(store: Store) -> Iterator[StoreJournal]:
+    """The journal of that store."""
+    from ragrounds.evals.store.journal import StoreJournal
+
+    opened = StoreJournal(store)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -4,18 +4,8 @@ import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Query
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.retrieval.query_generation import QueryGenerator
 from tests.graphs.playing import Scripted, Shelf
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Store(tmp_path) as store:
-        made = StoreJournal(store)
-        yield made
-        made.close()
 
 
 async def test_a_text_becomes_a_query_once(journal):

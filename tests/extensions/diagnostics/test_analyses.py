@@ -10,18 +10,11 @@ from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.diagnostics.analyses.curves import against_parameter, against_size, size_of
 from ragrounds.extensions.diagnostics.analyses.epochs import over_epochs
 from ragrounds.extensions.diagnostics.analyses.failures import failures_by
 from ragrounds.extensions.diagnostics.analyses.success import by_success
 from tests.analyses.stored_runs import COUNT, add, passage, placed
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def test_a_run_without_the_scorer_says_what_it_has(store):

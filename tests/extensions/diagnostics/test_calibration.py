@@ -30,7 +30,6 @@ from ragrounds.base.records import (
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.run_data import scored_run
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.diagnostics.analyses.calibration import (
     BINS,
     THRESHOLDS,
@@ -44,12 +43,6 @@ from ragrounds.extensions.diagnostics.analyses.calibration import (
 from tests.rows import each_row
 
 OPTIONS = {"A": "yes", "B": "no"}
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def add(store, count, attempt, *, epochs=1, name="direct"):

@@ -6,15 +6,8 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Entered, Gold, Left, Question, Run
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.diagnostics.analyses.flips import count_flips, first_answer, refinements
 from tests.scorers.making import attempt, gold, question
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def make_run(store, events, texts, kind="long"):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.diagnostics.analyses.harm import difference, read_costs
 
 COUNT = 200
@@ -38,12 +37,6 @@ def add(store, name, outcome):
         scores.append(Score(scorer="strict", value=value, answer_status=status, prediction=letter, **key))
     store.add_attempts(run, attempts, scores)
     return run
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 def costs(tmp_path, text):

@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 
 from ragrounds.base.records import Gold
 from ragrounds.evals.analyses.analysis import AnalysisOptions
-from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import FoundPassages
 from ragrounds.extensions.diagnostics.analyses.position import by_position
 from ragrounds.extensions.diagnostics.analyses.quality import against_ndcg, ndcg
 from ragrounds.extensions.diagnostics.analyses.sources import SOURCES, Sources, sizes_of, sources
 from tests.analyses.stored_runs import COUNT, add, passage, placed
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def test_accuracy_by_position(store):

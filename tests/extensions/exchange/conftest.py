@@ -22,17 +22,10 @@ from ragrounds.base.records import (
     Usage,
 )
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx"
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture

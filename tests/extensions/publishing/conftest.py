@@ -1,8 +1,7 @@
-"""Fixtures of comparisons, of reports in a browser, and of published sites."""
+"""Fixtures of reports in a browser, and of published sites."""
 
 import pytest
 
-from tests.compare.conftest import store as store
 from tests.extensions.publishing.planted import published_in
 from tests.ui.report.conftest import browser as browser
 from tests.ui.report.conftest import driver as driver

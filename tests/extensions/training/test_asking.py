@@ -1,20 +1,8 @@
 """A language model as the verifier, over a real loopback server."""
 
-import pytest
-
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.extensions.training.hard_negatives import grade_texts
 from ragrounds.prompts.loader import PromptFolder
 from tests.judges.doubles import Scripted
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Store(tmp_path) as store:
-        opened = StoreJournal(store)
-        yield opened
-        opened.close()
 
 
 async def test_grades_become_negatives(journal):

@@ -5,14 +5,7 @@ import shutil
 import pytest
 
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.store.store import Store
 from ragrounds.ui.report.page import PageOptions, report_page
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture

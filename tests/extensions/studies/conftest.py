@@ -1,3 +1,0 @@
-"""The fixture of stores."""
-
-from tests.ui.conftest import store as store
