@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
+from tests.beir_folders import write_beir
 from tests.conftest import Cli
 from tests.servers.process import Running
 
@@ -26,13 +27,7 @@ QUERIES = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A set of two queries; `q1` may not find `d2`. `d4` holds the wording of `q1`."""
-    made = tmp_path / "guarded"
-    (made / "qrels").mkdir(parents=True)
-    rows = {"corpus.jsonl": DOCUMENTS, "queries.jsonl": QUERIES}
-    for name, texts in rows.items():
-        lines = [json.dumps({"_id": id, "text": text}) for id, text in texts.items()]
-        (made / name).write_text("\n".join(lines) + "\n")
-    (made / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\n")
+    made = write_beir(tmp_path / "guarded", DOCUMENTS, QUERIES, [("q1", "d1"), ("q2", "d3")])
     (made / "guard.jsonl").write_text(
         '{"query": "q1", "documents": ["d2"]}\n{"query": "elsewhere", "documents": ["d1"]}\n'
     )

@@ -1,21 +1,15 @@
-"""One run, one number: live screen, last line, tables, JSON, claim, report and library say the same of it."""
+"""One run, one number: live screen, last line, JSON and claim say the same of it, and so do all screens."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-import ragrounds as rr
-from ragrounds.ui.tables.comparison_words import accuracy_title
 from tests.conftest import Cli
 from tests.hospital import Hospital, write_hospital
 from tests.servers.scripted_http import GOOD, Scripted, scripted
@@ -43,101 +37,27 @@ def run(command: Cli, benchmark: str, *more: str) -> subprocess.CompletedProcess
     return command("run", "--benchmark", benchmark, "--agent", "direct", "--model", "baseline:extractive", *more)
 
 
-class Figure(NamedTuple):
-    """A stored run, with its figure by a pencil."""
-
-    home: Path
-    arguments: dict[str, str]
-    run: str
-    scorer: str
-    column: str
-    """Of the table with every figure."""
-    value: float
-    pooled: float
-    """The mean over all questions alike, or the same."""
-
-    @property
-    def shown(self) -> str:
-        return f"{100 * self.value:.2f}"
-
-
-@pytest.fixture(scope="module", params=["mirage", "triplets"])
-def figure(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Figure]:
-    """A mean over datasets, or a micro-F1 of the whole corpus."""
-    folder = tmp_path_factory.mktemp("figure")
-    with scripted(reply) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENAI_API_KEY", "none")
-        if request.param == "mirage":
+@pytest.mark.parametrize("scorer", ["mirage", "triplets"])
+def test_a_run_says_it_live_and_in_its_last_line(command: Cli, tmp_path: Path, scorer: str) -> None:
+    """A mean over datasets, or a micro-F1 of the whole corpus; tables and files: test_one_figure_everywhere."""
+    right, wrong, missed = counted()
+    value = pooled = 2 * right / (2 * right + wrong + missed)
+    with scripted(reply) as server:
+        if scorer == "mirage":
             server.script = lambda prompt, before: GOOD
-            benchmark, column = unequal(folder), "average"
             value = sum(first / count for count, first in SIZES.values()) / len(SIZES)
             pooled = sum(first for _, first in SIZES.values()) / sum(count for count, _ in SIZES.values())
-        else:
-            benchmark, column = corpus(folder), "ddi"
-            right, wrong, missed = counted()
-            value = pooled = 2 * right / (2 * right + wrong + missed)
-        given = {"benchmark": benchmark, "model": "openai:m", "base_url": server.url}
-        (run,) = rr.run(agents="direct", home=folder / "home", progress=False, **given).ids
-        yield Figure(folder / "home", given, run, request.param, column, value, pooled)
-
-
-@pytest.fixture
-def shared(command: Cli, figure: Figure, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line, with the store of that run."""
-    monkeypatch.setenv("RAGROUNDS_HOME", str(figure.home))
-    return command
-
-
-def test_a_run_says_it_live_and_in_its_last_line(shared: Cli, figure: Figure) -> None:
-    options = [word for name, value in figure.arguments.items() for word in (f"--{name.replace('_', '-')}", value)]
-    done = shared("run", "--agent", "direct", *options, "--new", "--display", "json", "--json", OPENAI_API_KEY="none")
+        benchmark = unequal(tmp_path) if scorer == "mirage" else corpus(tmp_path)
+        done = extract(command, benchmark, server, "--display", "json", "--json")
     assert done.returncode == 0, done.stderr
-    (line,) = next(one for one in json.loads(done.stdout)["tables"] if one["scorer"] == figure.scorer)["lines"]
+    (line,) = next(one for one in json.loads(done.stdout)["tables"] if one["scorer"] == scorer)["lines"]
     whole, live = line["overall"], last_counts(done.stderr)
-    assert (whole["value"], live["average"], live["scorer"]) == pytest.approx((figure.value,) * 2 + (figure.scorer,))
-    if figure.pooled != figure.value:
-        assert (whole["pooled"], live["pooled"]) == pytest.approx((figure.pooled,) * 2)
+    assert (whole["value"], live["average"], live["scorer"]) == pytest.approx((value, value, scorer))
+    if pooled != value:
+        assert (whole["pooled"], live["pooled"]) == pytest.approx((pooled,) * 2)
     ends = live["figure"]
     assert (ends["low"], ends["high"], ends["n"]) == (whole["low"], whole["high"], whole["n"])
-    assert whole["low"] < figure.value < whole["high"]
-
-
-def test_every_form_of_a_comparison_says_it(shared: Cli, figure: Figure) -> None:
-    claims = ("--assert", f"score(direct) > {figure.value - 1e-9}", "--assert", "score(direct) > 0 @ 95%")
-    claims = tuple(one.replace("(direct)", f"({figure.run})") for one in claims)
-    compared = json.loads(shared("compare", figure.run, "--json", *claims).stdout)
-    (line,) = next(one for one in compared["tables"] if one["scorer"] == figure.scorer)["lines"]
-    assert line["overall"]["value"] == pytest.approx(figure.value)
-    first, second = (one["conditions"][0] for one in compared["claims"])
-    assert first["decision"] == "holds"
-    named = ("value", "low", "high")
-    assert [second[name] for name in named] == pytest.approx([line["overall"][name] for name in named])
-
-    heads, row = table_rows(shared("compare", figure.run).stdout)
-    assert row[heads.index(figure.scorer)] == figure.shown
-    heads, row = table_rows(shared("compare", figure.run, "--full").stdout)
-    assert row[heads.index(figure.column)].startswith(figure.shown)
-    if figure.pooled != figure.value:
-        assert row[heads.index("pooled")] == f"{100 * figure.pooled:.2f}"
-    rows = list(csv.DictReader(io.StringIO(shared("compare", figure.run, "--csv").stdout)))
-    found = [one for one in rows if (one["figure"], one["scorer"], one["part"]) == ("score", figure.scorer, "")]
-    assert [float(one["value"]) for one in found] == [pytest.approx(figure.value)]
-
-
-def test_the_report_and_the_library_say_it(figure: Figure, tmp_path: Path) -> None:
-    page = rr.report(figure.run, tmp_path / "report.html", home=figure.home).read_text(encoding="utf-8")
-    page = page.replace("\xa0", " ")  # no line ends before %
-    summary, tables = (
-        page[page.index(f'<section id="{name}">') :].partition("</section>")[0] for name in ("abstract", "results")
-    )
-    assert f"{accuracy_title(figure.scorer)}: direct has {figure.shown} % (95 %: " in summary
-    assert f">{figure.shown}<" in tables
-    if figure.pooled != figure.value:
-        assert f"{100 * figure.pooled:.2f}" not in summary
-    found = rr.compare(figure.run, home=figure.home)
-    frame = found.to_pandas("figures").iloc[0]
-    assert (frame["value"], frame["pooled"]) == pytest.approx((figure.value, figure.pooled))
-    assert f">{figure.shown}<" in found._repr_html_()
+    assert whole["low"] < value < whole["high"]
 
 
 def test_after_a_resume_the_live_figure_is_of_the_whole_run(command: Cli, tmp_path: Path) -> None:

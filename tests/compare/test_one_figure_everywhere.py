@@ -32,6 +32,7 @@ from ragrounds.ui.tables.one_screen import summary_table
 from ragrounds.ui.tables.run_tables import runs_table
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.home import HomeScreen
+from tests.compare import test_corpus_figures
 from tests.conftest import EXAMPLES, Cli
 from tests.ui.trace.seeing import press, settle
 
@@ -195,11 +196,11 @@ def test_every_place_has_the_figure_by_a_pencil(design: Design) -> None:
 
 
 def check_forms(store: Store, run: Run, compared: Comparison, figure: Figure) -> None:
-    """Check that tables, CSV, frame and claim have this figure."""
+    """Check that tables, CSV, frame and claim have this figure, and what a notebook shows."""
     ((table, _),) = compared.shown_tables()
     text, names = "-" if figure.value is None else f"{100 * figure.value:.2f}", {run.id: "one"}
     for rendered, head in (
-        (summary_table(compared, [table], names), "robust"),
+        (summary_table(compared, [table], names), table.scorer),
         (score_table(table, names), "average" if len(table.lines[0].datasets) > 1 else ""),
     ):
         heads = [column.name for column in rendered.columns]
@@ -207,12 +208,24 @@ def check_forms(store: Store, run: Run, compared: Comparison, figure: Figure) ->
     rows = csv.DictReader(io.StringIO(as_csv(compared)))
     (value,) = [row["value"] for row in rows if (row["figure"], row["part"]) == ("score", "")]
     assert value == ("" if figure.value is None else repr(figure.value))
-    frame = rr.compare(run.id, home=store.home).to_pandas("figures")
+    result = rr.compare(run.id, home=store.home)
+    frame = result.to_pandas("figures")
     assert list(frame["value"].astype(object).where(frame["value"].notna(), None)) == [figure.value]
     if figure.value is not None:
+        assert f">{text}<" in result._repr_html_()
         (claim,) = check_claims(store, [run], [f"score({run.id}) > {figure.value - 1e-6:.9f}"])
         assert claim.decision == "holds"
         assert claim.conditions[0].value == pytest.approx(figure.value)
+
+
+def test_a_figure_of_a_whole_corpus_has_the_same_forms(store: Store, tmp_path: Path) -> None:
+    replies = test_corpus_figures.replies(1, 1)
+    run = test_corpus_figures.add(store, "one", replies)
+    compared = compare(store, [run])
+    figure = overall(compared)
+    assert figure.value == pytest.approx(fmean(test_corpus_figures.expected(replies).values()))
+    check_forms(store, run, compared, figure)
+    check_report(store.home, tmp_path / "report.html", run.id, figure.value)
 
 
 @pytest.fixture(scope="module")
@@ -243,11 +256,14 @@ def test_the_command_lists_it(command: Cli, home: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", FIXED)
 def test_the_report_shows_it(home: Path, tmp_path: Path, name: str) -> None:
-    design = FIXED[name]
-    page = rr.report(f"{name}-run", tmp_path / "report.html", home=home).read_text(encoding="utf-8")
+    check_report(home, tmp_path / "report.html", f"{name}-run", FIXED[name].mean() or 0)
+
+
+def check_report(home: Path, path: Path, run: str, value: float) -> None:
+    page = rr.report(run, path, home=home).read_text(encoding="utf-8")
     abstract, results = (page.partition(f'<section id="{part}">')[2].partition("</section>")[0]
                          for part in ("abstract", "results"))  # fmt: skip
-    figure = f"{100 * (design.mean() or 0):.2f}"
+    figure = f"{100 * value:.2f}"
     assert f"{figure}\xa0%" in abstract
     assert f">{figure}<" in abstract
     assert f">{figure}<" in results
