@@ -178,7 +178,7 @@ async def test_a_chunked_corpus_is_scored_by_document(tmp_path):
 
 @pytest.mark.parametrize("spec", ["bm25", "rrf[a=bm25,b=bm25[b=0]]", "maxp[of=bm25]", "rrf[a=maxp[of=bm25],b=bm25]"])
 def test_documents_are_given_by_id(spec, tmp_path):
-    rows = [{"id": f"{name}{n}", "document": name, "text": f"asthma {n}"} for n in range(2) for name in "xy"]
+    rows = [{"id": f"{name}{n}", "document": name, "text": f"asthma {n}"} for n in range(2) for name in ("x", "xx")]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     searcher = open_searcher(spec, f"jsonl:{tmp_path / 'a.jsonl'}", tmp_path)
     assert isinstance(searcher, Library)

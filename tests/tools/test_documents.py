@@ -84,31 +84,6 @@ def test_a_broken_pdf_is_told(tmp_path):
         _read(tmp_path)
 
 
-def test_a_pdf_gives_its_text(tmp_path):
-    pytest.importorskip("pypdf")
-    stream = b"BT /F1 12 Tf 20 100 Td (Measles spreads by air) Tj ET"
-    parts = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    content, places = b"%PDF-1.4\n", []
-    for number, part in enumerate(parts, 1):
-        places.append(len(content))
-        content += b"%d 0 obj\n%s\nendobj\n" % (number, part)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    end = len(content)
-    content += (
-        b"xref\n0 6\n0000000000 65535 f \n" + table + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % end
-    )
-    (tmp_path / "m.pdf").write_bytes(content)
-    [document] = _read(tmp_path)
-    assert "Measles spreads by air" in document.text
-
-
 def test_families_are_guessed(tmp_path):
     for name in ("beir", "docs", "chunks"):
         (tmp_path / name).mkdir()
