@@ -17,6 +17,7 @@ from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.arena.functions import remove_arena
+from tests.beir_folders import write_beir
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
 from tests.extensions.construction.casing import drawn
@@ -183,18 +184,9 @@ def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: Mode) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: Mode) -> None:
-    folder = tmp_path / "set"
-    (folder / "qrels").mkdir(parents=True)
-    texts = ["statins and the heart", "sleep and light", "fever in children"]
-    (folder / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": f"d{n}", "title": "", "text": text}) + "\n" for n, text in enumerate(texts))
-    )
-    (folder / "queries.jsonl").write_text(
-        "".join(json.dumps({"_id": f"q{n}", "text": f"{text}?"}) + "\n" for n, text in enumerate(texts))
-    )
-    (folder / "qrels" / "test.tsv").write_text(
-        "query-id\tcorpus-id\tscore\n" + "".join(f"q{n}\td{n}\t1\n" for n in range(3))
-    )
+    texts = {f"d{n}": text for n, text in enumerate(("statins and the heart", "sleep and light", "fever in children"))}
+    queries = {id.replace("d", "q"): f"{text}?" for id, text in texts.items()}
+    folder = write_beir(tmp_path / "set", texts, queries, zip(queries, texts, strict=True))
     home.mkdir(exist_ok=True)
     (home / "prices.toml").write_text('["openai:embed"]\ninput = 1000.0\noutput = 2000.0\n')
     with running("openai_server") as writer, running("ragas_server") as embedder:

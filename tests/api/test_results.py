@@ -18,6 +18,7 @@ import ragrounds as rr
 from ragrounds.api.functions import public_modules
 from ragrounds.base.records import Attempt, Gold, Question, Run, Score
 from ragrounds.evals.store.store import Store
+from tests.beir_folders import write_beir
 from tests.conftest import ROOT, Cli
 from tests.extensions.arena.staging import stage
 from tests.extensions.arena.test_cli import judges as judges
@@ -124,13 +125,8 @@ def test_runs_without_scores_are_compared_by_what_they_cost(home: Path) -> None:
 
 
 def test_retrieval_and_arenas_are_results_too(home: Path, tmp_path: Path, judges: object) -> None:
-    folder = tmp_path / "set"
-    (folder / "qrels").mkdir(parents=True)
     texts = {"d1": "methylene blue treats methaemoglobinaemia", "d2": "aspirin thins blood"}
-    lines = [f'{{"_id": "{id}", "title": "", "text": "{text}"}}\n' for id, text in texts.items()]
-    (folder / "corpus.jsonl").write_text("".join(lines))
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "methylene blue"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    folder = write_beir(tmp_path / "set", texts, {"q1": "methylene blue"}, [("q1", "d1")])
     found = rr.retrieve(f"beir:{folder}", ["bm25", "bm25[b=0.4]"])
     assert found.to_pandas().query("measure == 'nDCG@10'")["value"].tolist() == [1.0, 1.0]
     assert found.to_pandas("queries")["query"].unique().tolist() == ["q1"]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from ragrounds.evals.benchmarks import load, select
+from tests.beir_folders import write_beir
 from tests.conftest import Cli
 from tests.extensions.construction.annotating import Committee, Mined, counted, read_lines
 from tests.servers.process import Running, running
@@ -147,11 +148,7 @@ def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
 
 def test_what_cannot_be_mined_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
     common = ["--out", str(tmp_path / "x"), "--model", "openai:grader"]
-    folder = tmp_path / "bare"
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "Because."}\n')
-    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Why?"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    folder = write_beir(tmp_path / "bare", {"d": "Because."}, {"q": "Why?"}, [("q", "d")])
     bare = f"beir:{folder}"
     cases = {
         "expected 0 ≤ negative < positive": ["sample", "--corpus", "sample", "--positive", "4"],

@@ -56,12 +56,12 @@ def test_a_document_without_a_grade_is_stood_for_by_the_others() -> None:
     assert estimate_missing([query, unread], "SA", depth=6).left_out == 1
 
 
-def folder_of_the_sample(folder: Path) -> dict[str, list[str]]:
+def folder_of_the_sample(folder: Path, count: int = QUERIES) -> dict[str, list[str]]:
     """The shipped corpus and questions as a BEIR folder; gives query → labelled documents."""
     (folder / "qrels").mkdir(parents=True)
     sample = ROOT / "ragrounds" / "sample"
     (folder / "corpus.jsonl").write_bytes((sample / "corpus.jsonl").read_bytes())
-    questions = read_lines(sample / "questions.jsonl")[:QUERIES]
+    questions = read_lines(sample / "questions.jsonl")[:count]
     queries = [json.dumps({"_id": each["id"], "text": each["question"]}) for each in questions]
     (folder / "queries.jsonl").write_text("\n".join(queries))
     labelled = {each["id"]: list(each["documents"]) for each in questions}

@@ -17,7 +17,8 @@ from ragrounds.extensions.construction.stages import CALL_FAILED, MALFORMED, Rej
 from ragrounds.models.faults import CallFailed
 from tests.conftest import Cli
 from tests.extensions.construction.annotating import Committee, Mined, counted, read_lines
-from tests.servers.process import ROOT, Running, running
+from tests.extensions.construction.test_missing import folder_of_the_sample
+from tests.servers.process import Running, running
 
 ONE_IN, LIMIT = 4, 12
 
@@ -84,14 +85,7 @@ def test_a_refused_label_keeps_its_query(command: Cli, server: Running, tmp_path
 
 def test_queries_that_are_lost_are_counted_with_their_reason(command: Cli, server: Running, tmp_path: Path) -> None:
     folder, out = tmp_path / "tiny", tmp_path / "mended"
-    (folder / "qrels").mkdir(parents=True)
-    sample = ROOT / "ragrounds" / "sample"
-    (folder / "corpus.jsonl").write_bytes((sample / "corpus.jsonl").read_bytes())
-    questions = read_lines(sample / "questions.jsonl")[:LIMIT]
-    queries = [json.dumps({"_id": each["id"], "text": each["question"]}) for each in questions]
-    (folder / "queries.jsonl").write_text("\n".join(queries))
-    labels = [f"{each['id']}\t{document}\t1\n" for each in questions for document in each["documents"]]
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(labels))
+    folder_of_the_sample(folder, LIMIT)
     done = command(
         "build", "false-negatives", f"beir:{folder}", "--model", "openai:grader", "--top-k", "20", "--batch-size", "20",
         "--base-url", server.url, "--display", "none", "--out", str(out), "--json",

@@ -12,6 +12,7 @@ from ragrounds.base.records import Passage
 from ragrounds.extensions.retrieval.cli import retrieve
 from ragrounds.extensions.retrieval.comparison import compare
 from ragrounds.extensions.retrieval.search import retrieve as run_queries
+from tests.beir_folders import write_beir
 
 _app = typer.Typer()
 _app.command()(retrieve)
@@ -25,17 +26,12 @@ def sets(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     made = []
     for name, words in (("one", "asthma statins gout sepsis"), ("two", "insulin heparin lithium warfarin aspirin")):
-        folder = tmp_path / name
-        (folder / "qrels").mkdir(parents=True)
-        rows = [{"_id": f"d{n}", "text": f"{word} " * (n + 1) + "care"} for n, word in enumerate(words.split())]
-        rows += [{"_id": f"n{n}", "text": f"{word} {word} in long words that say little more {'and more ' * n}"}
-                 for n, word in enumerate(words.split())]  # fmt: skip
-        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        asked = [{"_id": f"q{n}", "text": word} for n, word in enumerate(words.split())]
-        (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
-        judged = "".join(f"q{n}\t{'d' if n % 2 else 'n'}{n}\t1\n" for n in range(len(asked)))
-        (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-        made.append(folder)
+        numbered = list(enumerate(words.split()))
+        documents = {f"d{n}": f"{word} " * (n + 1) + "care" for n, word in numbered}
+        documents |= {f"n{n}": f"{word} {word} in long words that say little more {'and more ' * n}"
+                      for n, word in numbered}  # fmt: skip
+        relevant = [(f"q{n}", f"{'d' if n % 2 else 'n'}{n}") for n, _ in numbered]
+        made.append(write_beir(tmp_path / name, documents, {f"q{n}": word for n, word in numbered}, relevant))
     return made
 
 

@@ -11,6 +11,7 @@ from ragrounds.base.records import Passage, Query
 from ragrounds.extensions.retrieval.cli import retrieve
 from ragrounds.extensions.retrieval.query_sets import query_set
 from ragrounds.extensions.retrieval.search import retrieve as run_queries
+from tests.beir_folders import write_beir
 
 _app = typer.Typer()
 _app.command()(retrieve)
@@ -21,14 +22,10 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
     monkeypatch.setenv("COLUMNS", "100")
-    made = tmp_path / "tiny"
-    (made / "qrels").mkdir(parents=True)
-    rows = [("d1", "asthma in children"), ("d2", "statins and cholesterol"), ("d3", "severe [red]asthma[/red] attacks")]
-    (made / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in rows))
-    queries = [("q1", "asthma attacks"), ("q2", "statins"), ("q3", "the"), ("q4", "not judged")]
-    (made / "queries.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in queries))
-    (made / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq3\td1\t1\n")
-    return made
+    texts = ("asthma in children", "statins and cholesterol", "severe [red]asthma[/red] attacks")
+    documents = {f"d{n}": text for n, text in enumerate(texts, 1)}
+    queries = {"q1": "asthma attacks", "q2": "statins", "q3": "the", "q4": "not judged"}
+    return write_beir(tmp_path / "tiny", documents, queries, [("q1", "d1"), ("q2", "d2"), ("q3", "d1")])
 
 
 def _run(*arguments):

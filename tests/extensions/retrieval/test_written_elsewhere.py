@@ -9,6 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
+from tests.beir_folders import write_beir
 from tests.servers.scripted_http import Scripted, scripted
 
 
@@ -29,12 +30,8 @@ def server():
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
-    made = tmp_path / "tiny"
-    (made / "qrels").mkdir(parents=True)
-    rows = [("d1", "asthma in children"), ("d2", "statins lower it"), ("d3", "fat in the blood")]
-    (made / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in rows))
-    (made / "queries.jsonl").write_text(json.dumps({"_id": "q1", "text": "fat blood"}) + "\n")
-    (made / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
+    documents = {"d1": "asthma in children", "d2": "statins lower it", "d3": "fat in the blood"}
+    made = write_beir(tmp_path / "tiny", documents, {"q1": "fat blood"}, [("q1", "d2")])
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"_id": "o1", "text": "a leaflet on lowering cholesterol and fat in blood"}) + "\n")
     return made

@@ -18,6 +18,7 @@ from ragrounds.api.workspace import chosen_settings
 from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.extensions.studies.functions import show_study
 from ragrounds.extensions.studies.tables import published_lines, study_tables
+from tests.beir_folders import write_beir
 
 WORDS = ("scurvy", "vitamin", "lemons", "sailors", "goitre", "iodine", "salt", "beriberi", "rice", "thiamine")
 RETRIEVAL = """
@@ -117,11 +118,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         place.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
     pairs = list(pairwise(WORDS))
-    lines("beir/corpus.jsonl", [{"_id": one, "text": f"{one} goes with {two} and {one}"} for one, two in pairs])
-    lines("beir/queries.jsonl", [{"_id": f"q{n}", "text": f"{one} and {two}"} for n, (one, two) in enumerate(pairs)])
-    (tmp_path / "beir" / "qrels").mkdir()
-    judged = [f"q{number}\t{one}\t1" for number, (one, _) in enumerate(pairs)]
-    (tmp_path / "beir" / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
+    documents = {one: f"{one} goes with {two} and {one}" for one, two in pairs}
+    queries = {f"q{n}": f"{one} and {two}" for n, (one, two) in enumerate(pairs)}
+    write_beir(tmp_path / "beir", documents, queries, zip(queries, documents, strict=True))
     lines("sts.jsonl", [{"sentence1": one, "sentence2": other, "score": float(one == other)}
                         for one, two in pairs for other in (one, two)])  # fmt: skip
     lines("long.jsonl", [{"id": f"l{number}", "question": f"What goes with {one}?", "answer": two, "documents": [one]}
