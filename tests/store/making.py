@@ -1,14 +1,25 @@
-"""Stores for the tests of this room."""
+"""Stores for these tests."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
+from ragrounds.base.errors import StopRun
+from ragrounds.base.records import Gold, Question, Reply, Usage
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.row_sums import summed
+from ragrounds.evals.store.store import Store
+from tests.engine.conftest import planned, replayed
+from tests.engine.doubles import ScriptedModel, questions
 from tests.extensions.arena.staging import Stage, by_strength
 from tests.judges.doubles import Scripted
 
@@ -24,6 +35,40 @@ async def two_in_an_arena(home: Path) -> None:
         played.keeper.add_votes(
             1, [Vote(voter="ann", question_id="q0", first=0, second=1, axis="usefulness", outcome="first")]
         )
+
+
+@dataclass
+class StoppedRun:
+    """Run that ended within an attempt, some calls of which are paid."""
+
+    planned: PlannedRun
+    questions: Sequence[Question]
+    golds: Mapping[str, Gold]
+
+    async def resume(self, store: Store) -> tuple[StoreJournal, ScriptedModel]:
+        """Finish the run with a model that answers; return the journal and that model."""
+        model = ScriptedModel()
+        finished = [replace(self.planned, models={"model": model})]
+        return await replayed(store, finished, self.questions, self.golds), model
+
+
+async def stopped_run(store: Store, count: int, last: int) -> StoppedRun:
+    """Store a run of several calls a question that call number `last` stops."""
+    asked, golds = questions(count)
+
+    def stops(request: object) -> Reply | Exception:
+        return StopRun("no credit") if len(model.asked) == last else Reply(text="thought", usage=Usage(10, 5))
+
+    model = ScriptedModel(say=stops)
+    planned_run = planned(store, "cot_refine", asked, golds, model)
+    with pytest.raises(StopRun):
+        await replayed(store, [planned_run], asked, golds, concurrency=1)
+    return StoppedRun(planned_run, asked, golds)
+
+
+def arrival_files(home: Path) -> list[Path]:
+    """The files of responses that wait for their commit."""
+    return sorted((home / "arrivals").rglob("*@*"))
 
 
 def contents(path: Path) -> list[str]:

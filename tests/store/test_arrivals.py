@@ -21,6 +21,7 @@ from tests.conftest import Cli
 from tests.engine.conftest import attempts
 from tests.forked import ForkedPython
 from tests.servers.process import openai_server
+from tests.store.making import arrival_files
 
 KEY = "ab" * 32
 SLOW = """
@@ -35,10 +36,6 @@ main()
 MODEL = "openai:m[alias=s,price_input=1.0,price_output=1.0]"
 
 
-def files(home: Path) -> list[Path]:
-    return sorted((home / "arrivals").rglob("*@*"))
-
-
 @pytest.mark.slow
 def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: Path) -> None:
     with openai_server() as server:
@@ -46,7 +43,7 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
         options += ["--model", MODEL, "--base-url", server.url]
         words = [sys.executable, "-c", SLOW, *options]
         process = ForkedPython(words, env={**os.environ}, cwd=tmp_path, stderr=subprocess.DEVNULL)
-        while server.stats()["answered"] < 5 or not (found := files(home)) or waiting(found[0]) < 5:
+        while server.stats()["answered"] < 5 or not (found := arrival_files(home)) or waiting(found[0]) < 5:
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
@@ -61,9 +58,9 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
         assert len(full_prices) == 5
         assert min(full_prices) > 0
         assert [attempt.cost_paid for attempt in kept.values()] == full_prices  # paid once, by them
-        assert len(files(home)) == 1  # the dead one's, which this process did not know to be done with
+        assert len(arrival_files(home)) == 1  # the dead one's, which this process did not know to be done with
         assert command(*options, "--new").returncode == 0
-        assert files(home) == []
+        assert arrival_files(home) == []
         assert server.stats()["asked"] == 5
 
 
@@ -124,19 +121,9 @@ def left(home: Path, place: str = "store", recorded: frozenset[str] = frozenset(
 
 
 @pytest.mark.slow
-def test_what_the_store_holds_by_now_is_left_out_and_a_file_without_rest_goes(tmp_path: Path) -> None:
-    written(tmp_path)
-    keys = [f"{number:064x}" for number in range(3)]
-    assert left(tmp_path) == set(keys)
-    assert left(tmp_path, recorded=frozenset(keys[:1])) == set(keys[1:])
-    assert left(tmp_path, recorded=frozenset(keys)) == set()
-    assert files(tmp_path) == []
-
-
-@pytest.mark.slow
 def test_a_record_that_was_cut_ends_the_file(tmp_path: Path) -> None:
     written(tmp_path)
-    (path,) = files(tmp_path)
+    (path,) = arrival_files(tmp_path)
     data = path.read_bytes()
     for size in range(len(data)):
         path.write_bytes(data[:size])
@@ -152,16 +139,16 @@ def test_other_stores_other_machines_and_the_living_are_left_alone(tmp_path: Pat
     assert left(tmp_path, "store") == set()
     process = written(tmp_path, "store", "SIGSTOP")
     try:
-        while not process.poll() and len(files(tmp_path)) < 2:
+        while not process.poll() and len(arrival_files(tmp_path)) < 2:
             time.sleep(0.02)
         assert left(tmp_path, "store") == set()
     finally:
         process.kill()
         process.wait()
-    (path,) = [path for path in files(tmp_path) if path.parent.name == files_of("store")]
+    (path,) = [path for path in arrival_files(tmp_path) if path.parent.name == files_of("store")]
     path.rename(path.with_name(path.name.partition("@")[0] + "@000000000000"))
     assert left(tmp_path, "store") == set()
-    assert len(files(tmp_path)) == 2
+    assert len(arrival_files(tmp_path)) == 2
 
 
 def files_of(place: str) -> str:
@@ -172,7 +159,7 @@ def test_the_file_is_emptied_when_nothing_waits_and_goes_at_the_end(tmp_path: Pa
     arrivals = Arrivals(tmp_path, "store")
     for number in range(2):
         arrivals.note(f"{number:064x}", b"", 1.0, 0.5, Reply(text="x"))
-    (path,) = files(tmp_path)
+    (path,) = arrival_files(tmp_path)
     full = path.stat().st_size
     arrivals.committed()
     assert path.stat().st_size == full > 0
@@ -181,4 +168,4 @@ def test_the_file_is_emptied_when_nothing_waits_and_goes_at_the_end(tmp_path: Pa
     arrivals.note(KEY, b"", 1.0, 0.5, Reply(text="x"))
     arrivals.committed()
     arrivals.close()
-    assert files(tmp_path) == []
+    assert arrival_files(tmp_path) == []

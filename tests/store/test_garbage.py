@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import FINAL, Call, Reply, Usage
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import FINAL, Call
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.care.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.database import reclaim_space
@@ -27,16 +26,9 @@ from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.forked import run_python
-from tests.store.making import contents, two_in_an_arena
+from tests.store.making import contents, stopped_run, two_in_an_arena
 
 LONG = '{"answer_choice": "A"} ' + "a long reply " * 80
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    url = request.getfixturevalue("url") if request.param == "postgresql" else None
-    with Store(tmp_path / "store", url) as opened:
-        yield opened
 
 
 def swept(store: Store, **options: Any) -> Garbage:
@@ -104,19 +96,10 @@ async def test_the_young_stay(store: Store) -> None:
 
 
 async def test_what_an_unfinished_attempt_has_paid_stays(store: Store) -> None:
-    asked, golds = questions(3)
-
-    def stops(request: object) -> Reply | Exception:
-        return StopRun("no credit") if len(model.asked) == 4 else Reply(text="thought", usage=Usage(10, 5))
-
-    model = ScriptedModel(say=stops)
-    one = planned(store, "cot_refine", asked, golds, model)
-    with pytest.raises(StopRun):
-        await replayed(store, [one], asked, golds, concurrency=1)
+    stopped = await stopped_run(store, 3, last=4)
     assert swept(store, outside=True).calls == RowVolume()
-    good = ScriptedModel()
-    await replayed(store, [replace(one, models={"model": good})], asked, golds)
-    assert len(good.asked) == 3
+    _, model = await stopped.resume(store)
+    assert len(model.asked) == 3
 
 
 async def test_what_judges_said_of_a_run_stays_as_long_as_the_run(store: Store) -> None:

@@ -26,6 +26,7 @@ from ragrounds.evals.store.journal import (
     _read,
 )
 from ragrounds.evals.store.store import Store
+from tests.store.making import arrival_files
 
 
 def entry(number: int = 0, kind: str = "model", payer: bytes = b"") -> Entry:
@@ -44,20 +45,16 @@ async def never() -> Reply:
     raise AssertionError("nothing may be called")
 
 
-def files(home: Path) -> list[Path]:
-    return sorted((home / "arrivals").rglob("*@*"))
-
-
 LEFT = itertools.count()
 
 
 def left_behind(store: Store, *numbers: int, payer: bytes = b"12345678") -> Path:
     """Responses in the file of a process that is gone: of this process's number, and started at another time."""
     arrivals = Arrivals(store.home, store.location)
-    before = set(files(store.home))
+    before = set(arrival_files(store.home))
     for number in numbers:
         arrivals.note(f"{number:064x}", payer, 1.5, 0.25, Reply(text=f"reply {number}"))
-    (path,) = set(files(store.home)) - before
+    (path,) = set(arrival_files(store.home)) - before
     host = path.name.partition("@")[2]  # the place of an object in memory is used again: a number is not
     return path.rename(path.with_name(f"{os.getpid()}-{b'another time'.hex()}-{next(LEFT):x}@{host}"))
 
@@ -120,7 +117,7 @@ async def test_fresh_calls_anew_and_leaves_what_was_recorded(tmp_path: Path) -> 
         assert (fresh.calls_made, fresh.reused, fresh.mode) == (2, 0, "fresh")
         fresh.close()
         assert store.call(entry().key, Request, Reply)[1].text == "first"  # type: ignore[index]
-        assert files(tmp_path) == dead
+        assert arrival_files(tmp_path) == dead
 
 
 async def test_replay_never_calls_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -175,9 +172,9 @@ async def test_a_response_that_a_dead_process_left_is_kept_as_it_came(tmp_path: 
         assert await journal.once(entry(4, payer=b"11111111"), never, Reply) == (Reply(text="reply 4"), False)
         assert (journal.calls_made, journal.reused) == (0, 3)
         journal.close()
-        assert files(tmp_path) == [path]
+        assert arrival_files(tmp_path) == [path]
         StoreJournal(store).close()  # all that is in it is in the store by now
-        assert files(tmp_path) == []
+        assert arrival_files(tmp_path) == []
 
 
 async def test_a_dead_processs_response_that_nobody_paid_for_is_free(tmp_path: Path) -> None:
@@ -200,7 +197,7 @@ async def test_what_many_dead_calls_have_left_is_looked_up_in_parts(tmp_path: Pa
         arrivals.collect(StoreJournal(store, "fresh")._recorded)
         found = [number for number in range(1_002) if arrivals.take(f"{number:064x}")]
         assert found == list(range(recorded, 1_002))
-        assert files(tmp_path) == ([] if recorded == 1_002 else [path])
+        assert arrival_files(tmp_path) == ([] if recorded == 1_002 else [path])
 
 
 def broken(*_: object, **__: object) -> None:
@@ -213,7 +210,7 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
     arrivals = Arrivals(tmp_path, "store")
     arrivals.note("ab", b"1234", 1.5, 0.25, Reply(text="one"))
     arrivals.note("cd", b"", 2.5, 0.5, Reply(text="two"))
-    (path,) = files(tmp_path)
+    (path,) = arrival_files(tmp_path)
     first, second = _read(path)
     assert (first.key, first.payer, first.at, first.seconds) == ("ab", b"1234", 1.5, 0.25)
     assert msgspec.msgpack.decode(first.response, type=Reply) == Reply(text="one")
@@ -232,7 +229,7 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
     assert path.read_bytes() == data + b"\0\0\0\0"
     arrivals.note("ef", b"", 2.5, 0.5, Reply(text="three"))
     arrivals.close()
-    (left,) = files(tmp_path)  # not all of it is committed
+    (left,) = arrival_files(tmp_path)  # not all of it is committed
     assert left.read_bytes().startswith(data)
     assert not path.exists()
     assert left.name.startswith("0-")  # as of a process that is gone, so that this one reads it too
@@ -242,16 +239,16 @@ def test_two_of_a_process_have_a_file_each_and_leave_each_other_alone(tmp_path: 
     one, other = Arrivals(tmp_path, "store"), Arrivals(tmp_path, "store")
     one.note("ab", b"", 1.0, 0.5, Reply(text="one"))
     other.note("cd", b"", 1.0, 0.5, Reply(text="other"))
-    found = files(tmp_path)
+    found = arrival_files(tmp_path)
     assert [len(list(_read(path))) for path in found] == [1, 1]
     third = Arrivals(tmp_path, "store")
     third.collect(lambda keys: set())
     assert third.take("ab") is third.take("cd") is None  # of a process that lives
-    assert files(tmp_path) == found
+    assert arrival_files(tmp_path) == found
     one.committed()
     one.close()
     one.close()
-    assert len(files(tmp_path)) == 1
+    assert len(arrival_files(tmp_path)) == 1
 
 
 def test_files_of_other_names_are_nobodys(tmp_path: Path) -> None:
@@ -290,8 +287,8 @@ async def test_a_file_that_cannot_be_emptied_or_removed_is_left(
             await journal.once(entry(1), says(), Reply)
             StoreJournal(store).close()
             journal.close()
-        assert path in files(tmp_path)
-        assert len(files(tmp_path)) == 2
+        assert path in arrival_files(tmp_path)
+        assert len(arrival_files(tmp_path)) == 2
 
 
 async def test_searches_are_kept_in_the_store_alone(tmp_path: Path) -> None:
@@ -319,7 +316,7 @@ async def test_a_response_is_noted_before_its_commit_with_all_that_is_known(
         put = store.writer.put
 
         def looking(prepare: Callable[[], list]) -> asyncio.Future[bool]:
-            (path,) = files(tmp_path)
+            (path,) = arrival_files(tmp_path)
             seen.extend(_read(path))
             return put(prepare)
 
@@ -330,7 +327,7 @@ async def test_a_response_is_noted_before_its_commit_with_all_that_is_known(
     (noted,) = seen
     assert (noted.key, noted.payer, noted.at, noted.seconds) == (entry(6).key, b"12345678", kept.at, kept.seconds)
     assert msgspec.msgpack.decode(noted.response, type=Reply) == Reply(text="said")
-    assert files(tmp_path) == []
+    assert arrival_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("mode", ["reuse", "fresh"])
@@ -414,7 +411,7 @@ async def test_the_file_of_a_process_that_lives_hides_none_behind_it(tmp_path: P
     with Store(tmp_path) as store:
         living = Arrivals(store.home, store.location)
         living.note(f"{8:064x}", b"", 1.0, 0.5, Reply(text="not yet committed"))
-        (own,) = files(tmp_path)
+        (own,) = arrival_files(tmp_path)
         assert own < left_behind(store, 9)  # files are read in the order of their names
         journal = StoreJournal(store)
         assert (await journal.once(entry(9), never, Reply))[0].text == "reply 9"

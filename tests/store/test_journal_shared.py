@@ -14,11 +14,12 @@ from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Prepare
 
+REQUEST = Request(messages=(Message("user", "How?"),))
+ENTRY = Entry(key="ab" * 32, kind="model", actor="test:model", request=REQUEST)
+
 
 @pytest.mark.parametrize("mode", ["reuse", "fresh"])
 async def test_what_was_recorded_first_counts(tmp_path: Path, mode: Mode) -> None:
-    request = Request(messages=(Message("user", "How?"),))
-    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
     here, there = asyncio.Event(), asyncio.Event()
 
     def saying(text: str, mine: asyncio.Event, other: asyncio.Event) -> Callable[[], Awaitable[Reply]]:
@@ -32,10 +33,10 @@ async def test_what_was_recorded_first_counts(tmp_path: Path, mode: Mode) -> Non
     with Store(tmp_path) as one, Store(tmp_path) as two:
         journals = StoreJournal(one, mode), StoreJournal(two, mode)
         (first, _), (second, _) = await asyncio.gather(
-            journals[0].once(entry, saying("first", here, there), Reply),
-            journals[1].once(entry, saying("second", there, here), Reply),
+            journals[0].once(ENTRY, saying("first", here, there), Reply),
+            journals[1].once(ENTRY, saying("second", there, here), Reply),
         )
-        recorded = one.call(entry.key, Request, Reply)
+        recorded = one.call(ENTRY.key, Request, Reply)
         for journal in journals:
             journal.close()
     assert recorded is not None
@@ -44,8 +45,6 @@ async def test_what_was_recorded_first_counts(tmp_path: Path, mode: Mode) -> Non
 
 
 async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made_again(tmp_path: Path) -> None:
-    request = Request(messages=(Message("user", "How?"),))
-    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
     there, made = asyncio.Event(), 0
 
     async def make() -> Reply:
@@ -56,10 +55,10 @@ async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made
 
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
-        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
         await there.wait()
         cancelled.cancel()
-        reply, cached = await journal.once(entry, make, Reply)
+        reply, cached = await journal.once(ENTRY, make, Reply)
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         journal.close()
@@ -81,9 +80,6 @@ class _Commit(asyncio.Future[bool]):
 async def test_a_call_that_follows_in_the_moment_in_which_such_a_commit_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = Request(messages=(Message("user", "How?"),))
-    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
-
     async def make() -> Reply:
         return Reply(text="reply")
 
@@ -96,20 +92,18 @@ async def test_a_call_that_follows_in_the_moment_in_which_such_a_commit_ends(
             return commit
 
         monkeypatch.setattr(store.writer, "put", put_and_wait)
-        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
         await written.wait()
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         commit.set_result(False)
-        reply, cached = await journal.once(entry, make, Reply)
+        reply, cached = await journal.once(ENTRY, make, Reply)
         journal.close()
     assert (reply.text, cached, journal.calls_made) == ("reply", True, 1)
 
 
 async def test_two_that_wait_for_such_a_commit_do_not_both_make_it_anew(tmp_path: Path) -> None:
-    request = Request(messages=(Message("user", "How?"),))
-    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
     there, made = asyncio.Event(), 0
 
     async def make() -> Reply:
@@ -122,10 +116,10 @@ async def test_two_that_wait_for_such_a_commit_do_not_both_make_it_anew(tmp_path
 
     with Store(tmp_path) as store:
         journal = StoreJournal(store, "fresh")
-        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
         await there.wait()  # it has gone on to the commit, too
         cancelled.cancel()
-        found = await asyncio.gather(*(journal.once(entry, make, Reply) for _ in range(3)))
+        found = await asyncio.gather(*(journal.once(ENTRY, make, Reply) for _ in range(3)))
         journal.close()
     assert made == 2
     assert {reply.text for reply, _ in found} == {"reply 2"}

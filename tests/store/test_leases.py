@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
 from tests.forked import run_python
 from tests.servers.process import openai_server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    place = request.getfixturevalue("url") if request.param == "postgresql" else None
-    with Store(tmp_path / "store", place) as opened:
-        yield opened
 
 
 def held(store: Store) -> list[str]:

@@ -9,11 +9,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import trace
 from tests.compare.making import add_run, questions
 
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
+pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 
 
 def test_no_other_question_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Reply, Run, Usage
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
+from tests.store.making import stopped_run
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
+pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 
 
 def cost_paid(store: Store, run: Run) -> list[float | None]:
@@ -82,16 +76,6 @@ async def test_a_run_that_was_removed_and_made_again_has_cost_paid_nothing(store
 
 
 async def test_what_a_stopped_run_paid_is_cost_paid_when_it_goes_on(store: Store) -> None:
-    asked, golds = questions(4)
-
-    def stops(request: object) -> Reply | Exception:
-        return StopRun("no credit") if len(model.asked) == 4 else Reply(text="thought", usage=Usage(10, 5))
-
-    model = ScriptedModel(say=stops)
-    one = planned(store, "cot_refine", asked, golds, model)
-    with pytest.raises(StopRun):
-        await replayed(store, [one], asked, golds, concurrency=1)
-    paid = len(model.asked) - 1
-    good = ScriptedModel()
-    await replayed(store, [replace(one, models={"model": good})], asked, golds)
-    assert sum(cost_paid(store, one.run)) == pytest.approx(0.001 * (paid + len(good.asked)))  # type: ignore[arg-type]
+    stopped = await stopped_run(store, 4, last=4)
+    _, model = await stopped.resume(store)
+    assert sum(cost_paid(store, stopped.planned.run)) == pytest.approx(0.001 * (3 + len(model.asked)))  # type: ignore[arg-type]

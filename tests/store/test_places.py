@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -134,36 +133,6 @@ def test_ids_of_older_stores_are_exported_and_come_back(tmp_path: Path) -> None:
     with Store(tmp_path / "two") as other, open_source(str(file)) as source:
         copy_runs(source, other.engine, choose_runs(source, []), FINAL)
         assert [run.id for run in other.runs()] == list(old)
-
-
-GRAPH = """
-from langgraph.graph import END, START, StateGraph
-from typing import TypedDict
-
-class S(TypedDict):
-    question: str
-    answer: str
-
-def build():
-    graph = StateGraph(S)
-    graph.add_node("say", lambda state: {"answer": "The answer is A."})
-    graph.add_edge(START, "say")
-    graph.add_edge("say", END)
-    return graph
-"""
-
-
-@pytest.mark.slow
-def test_an_agent_written_as_the_docs_do_is_exported_in_every_format(command: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(GRAPH)
-    done = command("run", "--agent", "./mine.py:build", "--limit", "2", "--display", "none")
-    assert done.returncode == 0, done.stderr
-    (made,) = json.loads(command("runs", "ls", "--json").stdout)["runs"]
-    id = made["run"]["id"]
-    assert id.startswith("mine.py-build-")
-    for form in ("store", "jsonl", "otel"):
-        done = command("export", form, id, "--out", str(tmp_path / form))
-        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("text", ["./mi\u202ene.py:build", "\x1b[2Jx.py:build", "a\nb", "\ud800", "医学.py:build"])

@@ -116,10 +116,3 @@ def test_show_says_what_a_run_is_and_what_it_came_to(home: Path, command: Cli) -
     assert found["run"]["asked"]["options"][:2] == ["--benchmark", "sample"]
     assert found["comparison"]["rows"][0]["statuses"]["completed"] == 4
     assert found["at_work"] == ""
-
-
-@pytest.mark.parametrize("words", [["show", "nothing"], ["resume", "nothing"]])
-def test_an_unknown_run(command: Cli, words: list[str]) -> None:
-    done = command("runs", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "There is no run 'nothing'" in told(done)[0]

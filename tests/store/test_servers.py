@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import reply_models, said_of_models
 from ragrounds.extensions.exchange.transfer import copy_runs
-
-
-@pytest.fixture(params=["SQLite", "PostgreSQL"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    place = None if request.param == "SQLite" else request.getfixturevalue("url")
-    with Store(tmp_path, place) as opened:
-        yield opened
 
 
 def test_servers_are_kept_by_place_and_fingerprint_the_last_first(

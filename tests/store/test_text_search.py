@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,18 +32,6 @@ PASSAGES = (
     "L’œdème aigu du poumon exige un traitement rapide.",
     "Über das Ödem an der Straße: größere Fälle.",
 )
-
-
-def kept_on(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store on the database that the fixture's parameter names."""
-    url = request.getfixturevalue("url") if request.param == "postgresql" else None
-    with Store(tmp_path / "store", url) as opened:
-        yield opened
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    yield from kept_on(request, tmp_path)
 
 
 async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it is \x00 lymphangitis.') -> int:

@@ -80,24 +80,6 @@ async def test_a_commit_waits_for_others_only_if_there_were_some(
         assert waits == [60]
 
 
-async def test_whatever_ends_a_write_ends_every_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise MemoryError
-
-    with Store(tmp_path) as store:
-        await store.writer.write(lambda: texts(2))
-        monkeypatch.setattr(store.writer, "_insert", full)
-        waiting = [store.writer.put(lambda: texts(3) + meta(1)), store.writer.put(lambda: meta(2))]
-        async with asyncio.timeout(20):
-            for one in waiting:
-                with pytest.raises(
-                    StopRun, match=r"Cannot write to the store .*: MemoryError\. What was written before"
-                ):
-                    await one
-        with pytest.raises(StopRun):
-            await store.writer.write(lambda: meta(3))
-
-
 def test_a_store_that_was_deleted_is_not_called_safe(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert "before is safe" in str(writing_failed(store.engine, OSError("disk full")))
@@ -106,12 +88,16 @@ def test_a_store_that_was_deleted_is_not_called_safe(tmp_path: Path) -> None:
         assert "The file was removed" in str(writing_failed(store.engine, OSError("disk I/O error")))
 
 
-@pytest.mark.parametrize("where", ["_insert", "group", "prepare"])
-async def test_a_writer_that_is_ended_ends_every_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [("_insert", MemoryError(), "MemoryError"), *((where, SystemExit("ended"), "ended") for where in
+     ("_insert", "group", "prepare"))],
+)  # fmt: skip
+async def test_whatever_ends_the_writer_ends_every_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: BaseException, said: str
 ) -> None:
     def end(*_: object) -> list[Row]:
-        raise SystemExit("ended")
+        raise error
 
     with Store(tmp_path) as store:
         await store.writer.write(lambda: texts(2))
@@ -122,7 +108,7 @@ async def test_a_writer_that_is_ended_ends_every_wait(
         waiting = [store.writer.put(end if where == "prepare" else lambda: meta(1)), store.writer.put(lambda: meta(2))]
         async with asyncio.timeout(20):
             for done in waiting:
-                with pytest.raises(StopRun, match=r"Cannot write to the store .*: ended\. "):
+                with pytest.raises(StopRun, match=rf"Cannot write to the store .*: {said}\. What was written before"):
                     await done
             with pytest.raises(StopRun):
                 await store.writer.write(lambda: meta(3))
