@@ -3,22 +3,12 @@ import pytest
 from ragrounds.base.records import Message, Reply, Usage
 from ragrounds.evals.judges.verdict import EMPTY, FAILED, NOTHING, REFUSED, ask
 from ragrounds.evals.scorers.judged import VerdictForm
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from tests.judges.doubles import Scripted
 
 TWO = VerdictForm(("usefulness", "reasoning"), ("A", "B", "tie"))
 GOOD = '{"usefulness": "A", "reasoning": "B"}'
 ASKED = (Message("user", "Which?"),)
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Store(tmp_path) as store:
-        opened = StoreJournal(store)
-        yield opened
-        opened.close()
 
 
 async def test_a_good_verdict_takes_one_call(journal):

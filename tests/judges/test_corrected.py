@@ -18,6 +18,8 @@ from ragrounds.evals.judges.labels import item_code
 from ragrounds.evals.judges.methods import label_method
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
+from tests.cli_grading.test_judge_sheet import judged_run
+from tests.cli_grading.test_judge_sheet import rows as sheet_rows
 from tests.conftest import ROOT
 from tests.judges.doubles import keep_run
 
@@ -206,26 +208,15 @@ def test_an_answer_counts_where_people_labelled_all_its_statements(home):
     assert sum(by[f"og/{n}"].person is not None for n in (4, 5)) == round(2 / 4)
 
 
-def graded(home, name, answers=ANSWERS):
-    stage(home, name, answers, asked="same")
-    with Store(home) as store:
-        given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
-        store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
-
-
 def keys(monkeypatch, pressed):
     import io
 
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{one}\n" for one in pressed)))
 
 
-def sheet(path):
-    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-
-
 def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     """Blind, one key a label, one back, and gone on with; another's labels stay."""
-    graded(home, "direct", ["[bold]blue[/bold]", *ANSWERS[1:]])
+    judged_run(home, "direct", ["[bold]blue[/bold]", *ANSWERS[1:]])
     keys(monkeypatch, "12b1x2q")
     done = command("judge", "label", "direct", "--rater", "anna")
     assert done.returncode == 0, done.stderr
@@ -235,14 +226,14 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     assert done.stderr.count("is no key here") == 1
     assert "'x' is no key here" in done.stderr
     assert "equivalent | mismatch" not in done.stderr
-    labels = [row["anna"] for row in sheet(tmp_path / "labels.csv")]
+    labels = [row["anna"] for row in sheet_rows(tmp_path / "labels.csv")]
     assert labels == ["equivalent", "equivalent", "mismatch", "", "", ""]
     keys(monkeypatch, "s12")
     done = command("judge", "label", "direct", "--rater", "anna")
     assert "2 labels kept in labels.csv, 1 left" in done.stderr
     keys(monkeypatch, "222222")
     assert "6 labels kept" in command("judge", "label", "direct", "--rater", "ben").stderr
-    both = [(row["anna"], row["ben"]) for row in sheet(tmp_path / "labels.csv")]
+    both = [(row["anna"], row["ben"]) for row in sheet_rows(tmp_path / "labels.csv")]
     assert both[0] == ("equivalent", "mismatch")
     found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
     assert found["corrections"][0]["drawn"]
@@ -250,8 +241,8 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_labelled(command, home, tmp_path):
-    graded(home, "direct")
-    graded(home, "other")
+    judged_run(home, "direct")
+    judged_run(home, "other")
     assert command("judge", "sheet", "direct").returncode == 0
     for words, said in (
         (("other",), "holds nothing to label of other-1"),
@@ -270,10 +261,10 @@ def test_what_cannot_be_labelled(command, home, tmp_path):
 
 
 def test_runs_share_their_questions_and_each_part_has_its_agreement(command, home, tmp_path):
-    graded(home, "direct")
-    graded(home, "other", [f"{text} or so" for text in ANSWERS])
+    judged_run(home, "direct")
+    judged_run(home, "other", [f"{text} or so" for text in ANSWERS])
     command("judge", "sheet", "direct", "other", "--limit", "6")
-    rows = sheet(tmp_path / "labels.csv")
+    rows = sheet_rows(tmp_path / "labels.csv")
     assert [row["item"] for row in rows[::2]] == [row["item"] for row in rows[1::2]]
     assert {row["chance"] for row in rows} == {"0.5"}
     with (tmp_path / "labels.csv").open("w", newline="") as file:
@@ -304,7 +295,7 @@ def test_answers_left_blank_are_named_next_to_the_corrected_figure(command, home
         )
     written = command("judge", "sheet", "direct")
     assert "needs 20 labelled answers of each agent; the sheet has 60 of direct-1." in " ".join(written.stderr.split())
-    rows, label_by_id = sheet(tmp_path / "labels.csv"), dict(verdicts)
+    rows, label_by_id = sheet_rows(tmp_path / "labels.csv"), dict(verdicts)
     mismatches = [row["item"] for row in rows if label_by_id[row["item"]] == "mismatch"]
     for blank in (mismatches[:13], []):
         with (tmp_path / "labels.csv").open("w", newline="") as file:

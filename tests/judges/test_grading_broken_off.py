@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from ragrounds.base.errors import Interrupted, StopRun
+from ragrounds.base.records import FINAL
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.judges.runs import INTERRUPTED
+from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.tables.judge_tables import bill_lines
@@ -18,12 +20,6 @@ from tests.at_work import interrupted, until_asked
 from tests.forked import ForkedPython
 from tests.judges.test_grading_budget import COUNT, graded, judge, judged, staged
 from tests.servers.grader_server import grader_server
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def breaking(after):
@@ -43,6 +39,8 @@ async def test_the_bill_tells_what_was_made_now_from_what_a_broken_off_judging_p
     run = staged(store, "a")
     with pytest.raises(StopRun):
         await graded(store, [run], [breaking(after=5)], at_once=1)
+    swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
+    assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     again = judge()
     (whole,) = (await graded(store, [run], [again])).runs
     assert (whole.calls, len(again.requests)) == (COUNT, COUNT - 5)

@@ -12,17 +12,10 @@ from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from tests.judges.doubles import Scripted, keep_run
 
 COUNT = 12
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 def staged(store, name, *, epochs=1, questions="set"):

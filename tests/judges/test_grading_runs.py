@@ -1,22 +1,12 @@
 import pytest
 
-from ragrounds.base.errors import StopRun
-from ragrounds.base.records import FINAL, Gold, Question
+from ragrounds.base.records import Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.ledger import ledger
-from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from tests.judges.doubles import Scripted, keep_run
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -38,31 +28,6 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
     assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.006))
     values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
     assert values == {"og/0": 0.0, "og/1": 1.0, "og/2": 1.0, "og/3": 1.0, "og/4": 1.0, "og/5": None}
-
-
-async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_ends_it(store):
-    run = one_run(store)
-
-    def breaks(prompt, occurrence):
-        if "Answer 4." in prompt:
-            raise StopRun("the judge is gone")
-        return '{"grade": "equivalent"}'
-
-    journal = StoreJournal(store)
-    by = LabelJudge(EQUIVALENCE)
-    with pytest.raises(StopRun, match="the judge is gone"):
-        await judge_runs(store, [run], by, [Scripted(breaks)], journal, PromptFolder(), JudgingOptions(at_once=1))
-    assert journal.calls_made == 4
-    swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
-    assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
-    judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
-    (graded,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
-    (again,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
-    journal.close()
-    assert journal.calls_made == 5
-    assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.005)
-    assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.005))
-    assert ledger(store, [run]).total.cost_paid == pytest.approx(0.005)
 
 
 async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):

@@ -6,8 +6,6 @@ from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.panel import UNDECIDED, as_panel, by_majority
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
 from tests.judges.doubles import Scripted, judged
 
 QUESTIONS = {f"q/{i}": Question(id=f"q/{i}", benchmark="q", text=f"{i}?", kind="long") for i in range(4)}
@@ -17,14 +15,6 @@ ATTEMPTS = [
     Attempt(run="r", question_id=id, epoch=0, status="completed" if i else "failed", text=f"Answer {i}." if i else "")
     for i, id in enumerate(QUESTIONS)
 ]
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Store(tmp_path) as store:
-        opened = StoreJournal(store)
-        yield opened
-        opened.close()
 
 
 def judge(name, grades):
