@@ -17,9 +17,9 @@ from tests.servers.grader_server import grader_server
 HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylene blue", "@SUM(A1)", "\t=1", "a\n=1;=2"]
 
 
-def graded(home, values, scorer="equivalent", prediction=None):
+def graded(home, values, scorer="equivalent", prediction=None, name="direct"):
     with Store(home) as store:
-        run = store.run("direct")
+        run = store.run(name)
         store.add_scores(
             run,
             [
@@ -34,6 +34,12 @@ def graded(home, values, scorer="equivalent", prediction=None):
                 for number, value in enumerate(values)
             ],
         )
+
+
+def judged_run(home, name, answers=ANSWERS, count=6):
+    """A run on the questions of other such runs, whose first `count` answers a judge has found equivalent."""
+    stage(home, name, answers, asked="same")
+    graded(home, [1.0] * count, name=name)
 
 
 def rows(path):
@@ -94,10 +100,7 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
 
 def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     for name in ("direct", "twin", "other"):
-        stage(home, name, [f"{text} or so" for text in ANSWERS] if name == "other" else ANSWERS, asked="same")
-        with Store(home) as store:
-            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
-            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+        judged_run(home, name, [f"{text} or so" for text in ANSWERS] if name == "other" else ANSWERS)
     assert command("judge", "sheet", "direct").returncode == 0
     filled(tmp_path / "labels.csv", lambda row: "equivalent")
 
@@ -122,10 +125,7 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
 def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
     """Both say the same of og/0; elsewhere the second run's answers are others."""
     for name, answers in (("direct", ANSWERS), ("other", [ANSWERS[0], *(f"{text} or so" for text in ANSWERS[1:])])):
-        stage(home, name, answers, asked="same")
-        with Store(home) as store:
-            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
-            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+        judged_run(home, name, answers)
     done = command("judge", "sheet", "direct", "other")
     assert "12 of 12 judged items" in done.stderr
     assert "ragrounds judge agreement direct other --kind equivalence --human labels.csv" in done.stderr
@@ -155,10 +155,7 @@ def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
 def test_no_column_and_no_order_of_a_sheet_reveals_the_system(command, home, tmp_path):
     """Another number of judged answers, and a limit within a question, would show in probabilities of each run."""
     for name, judged in (("direct", 6), ("vanilla_rag", 4)):
-        stage(home, name, [f"{text}, says {len(name)}" for text in ANSWERS], asked="same")
-        with Store(home) as store:
-            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
-            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(judged)])
+        judged_run(home, name, [f"{text}, says {len(name)}" for text in ANSWERS], judged)
     done = command("judge", "sheet", "direct", "vanilla_rag", "--limit", "9", "--seed", "3")
     assert done.returncode == 0, done.stderr
     text, sheet = (tmp_path / "labels.csv").read_text(encoding="utf-8-sig"), rows(tmp_path / "labels.csv")
@@ -174,10 +171,7 @@ def test_no_column_and_no_order_of_a_sheet_reveals_the_system(command, home, tmp
 
 def test_a_sheet_that_names_its_runs_is_still_read(command, home, tmp_path):
     for name in ("direct", "other"):
-        stage(home, name, [f"{text} by {name}" for text in ANSWERS], asked="same")
-        with Store(home) as store:
-            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
-            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+        judged_run(home, name, [f"{text} by {name}" for text in ANSWERS])
     assert command("judge", "sheet", "direct", "other").returncode == 0
     run_by_code = {item_code(run, f"og/{n}"): run for run in ("direct-1", "other-1") for n in range(6)}
     with (tmp_path / "old.csv").open("w", newline="") as file:
