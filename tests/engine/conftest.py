@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,16 +19,12 @@ from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store, now
+from tests.conftest import Cli
 from tests.engine.doubles import Doing, Made, ScriptedModel, ScriptedSearcher, context_of
 from tests.servers.any_form import AnyForm, any_form
+from tests.servers.process import Running
 
 Replay = Callable[..., Any]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
 
 
 def planned(
@@ -86,6 +83,31 @@ def served() -> Iterator[AnyForm]:
     """A model on a loopback server."""
     with any_form() as server:
         yield server
+
+
+class Ran(NamedTuple):
+    """One call of the command."""
+
+    run: str
+    asked: int
+    """Requests that the server got from it."""
+    said: str
+    """Standard error."""
+
+
+@pytest.fixture
+def ran(command: Cli, server: Running) -> Callable[..., Ran]:
+    """Run a system on three questions."""
+
+    def run(*options: str, agent: str = "./mine.py:answer", of: Running = server, **environment: str) -> Ran:
+        before = of.stats()["asked"]
+        words = ("--agent", agent, "--limit", "3", "--concurrency", "1", "--display", "none", "--json")
+        done = command("run", *words, *options, **environment)
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["rows"]
+        return Ran(row["run"], of.stats()["asked"] - before, done.stderr)
+
+    return run
 
 
 @pytest.fixture

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Fault, Noted, Passage, Reply, Usage
+from ragrounds.base.records import Fault, Gold, Noted, Passage, Question, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
@@ -19,6 +22,19 @@ from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
 
 
+async def ended_by(
+    store: Store, runs: Sequence[PlannedRun], asked: Sequence[Question], golds: Mapping[str, Gold], budget: Budget,
+    concurrency: int = 1,
+) -> str:  # fmt: skip
+    """Replay within a budget; return the reason why it ended."""
+    journal, stops = StoreJournal(store), [BudgetStop(budget)]
+    try:
+        replayed = ReplayedRuns(store, journal, runs, scorers_for)
+        return await replay(replayed, asked, golds, concurrency=concurrency, stops=stops)
+    finally:
+        journal.close()
+
+
 @pytest.mark.parametrize(
     ("budget", "said"),
     [(Budget(cost=0.0105), "$0.0105"), (Budget(tokens=150), "150 tokens"), (Budget(seconds=0.2), "0.2 seconds")],
@@ -27,37 +43,23 @@ async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Sto
     asked, golds = questions(40)
     model = ScriptedModel(delay=0.02)
     pair = [planned(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
-    journal = StoreJournal(store)
-    ended = await replay(
-        ReplayedRuns(store, journal, pair, scorers_for), asked, golds, concurrency=3, stops=[BudgetStop(budget)]
-    )
-    assert said in ended
+    assert said in await ended_by(store, pair, asked, golds, budget, concurrency=3)
     answered = [set(store.done(one.run)) for one in pair]
     assert answered[0] == answered[1]
     assert 0 < len(answered[0]) < 40
     runs = [one.run for one in pair]
     assert compare(store, runs, common=True).questions == len(answered[0])
     assert compare(store, runs).rows[0].statuses["not_run"] == 40 - len(answered[0])
-    assert await replay(ReplayedRuns(store, journal, pair, scorers_for), asked, golds) == ""
+    assert await ended_by(store, pair, asked, golds, Budget()) == ""
     assert [len(store.done(one.run)) for one in pair] == [40, 40]
     assert len(model.asked) == 80
-    journal.close()
 
 
 async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -> None:
     asked, golds = questions(10)
     one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
-    journal = StoreJournal(store)
-    ended = await replay(
-        ReplayedRuns(store, journal, [one], scorers_for),
-        asked,
-        golds,
-        concurrency=1,
-        stops=[BudgetStop(Budget(cost=5))],
-    )
-    assert "no price of test:scripted is known" in ended
+    assert "no price of test:scripted is known" in await ended_by(store, [one], asked, golds, Budget(cost=5))
     assert len(store.done(one.run)) == 1
-    journal.close()
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -77,12 +79,9 @@ async def test_requests_without_an_answer_count_as_paid(
             return await super().complete(request, faults)
 
     asked, golds = questions(10)
-    run, stop = planned(store, "direct", asked, golds, Silent(cost=price)), BudgetStop(Budget(cost=0.0035))
-    journal = StoreJournal(store)
-    ended = await replay(ReplayedRuns(store, journal, [run], scorers_for), asked, golds, concurrency=1, stops=[stop])
-    assert said in ended
+    run = planned(store, "direct", asked, golds, Silent(cost=price))
+    assert said in await ended_by(store, [run], asked, golds, Budget(cost=0.0035))
     assert len(store.done(run.run)) == (1 if price is None else 2)
-    journal.close()
 
 
 async def test_a_failed_call_with_known_tokens_and_an_unknown_price_makes_the_cost_unknown(store: Store) -> None:
@@ -91,11 +90,9 @@ async def test_a_failed_call_with_known_tokens_and_an_unknown_price_makes_the_co
             raise CallFailed("malformed", "cut off", [Fault(kind="malformed", message="cut off", usage=Usage(9, 2))])
 
     asked, golds = questions(2)
-    run, stop = planned(store, "direct", asked, golds, Cut(cost=None)), BudgetStop(Budget(cost=5))
-    journal = StoreJournal(store)
-    ended = await replay(ReplayedRuns(store, journal, [run], scorers_for), asked, golds, concurrency=1, stops=[stop])
+    run = planned(store, "direct", asked, golds, Cut(cost=None))
+    ended = await ended_by(store, [run], asked, golds, Budget(cost=5))
     assert ended.startswith("the budget of $5 cannot be checked: no price of test:scripted is known. Give one: MODEL[")
-    journal.close()
 
 
 async def test_a_search_that_failed_leaves_the_cost_known(store: Store) -> None:
@@ -105,12 +102,8 @@ async def test_a_search_that_failed_leaves_the_cost_known(store: Store) -> None:
 
     asked, golds = questions(4)
     one = planned(store, "vanilla_rag", asked, golds, ScriptedModel(), Failing())
-    journal, stop = StoreJournal(store), BudgetStop(Budget(cost=5))
-    assert (
-        await replay(ReplayedRuns(store, journal, [one], scorers_for), asked, golds, concurrency=1, stops=[stop]) == ""
-    )
+    assert await ended_by(store, [one], asked, golds, Budget(cost=5)) == ""
     assert [attempt.status for attempt in store.attempts(one.run)] == ["failed"] * 4
-    journal.close()
 
 
 @pytest.mark.parametrize(
@@ -125,12 +118,7 @@ async def test_what_cannot_be_true_voids_no_budget(store: Store, usage: Usage, c
     asked, golds = questions(10)
     model = ScriptedModel(say=lambda request: Reply(text="A", usage=usage), cost=cost)
     one = planned(store, "direct", asked, golds, model)
-    journal = StoreJournal(store)
-    ended = await replay(
-        ReplayedRuns(store, journal, [one], scorers_for), asked, golds, concurrency=1, stops=[BudgetStop(budget)]
-    )
-    assert "cannot be checked" in ended
-    journal.close()
+    assert "cannot be checked" in await ended_by(store, [one], asked, golds, budget)
     [attempt] = store.attempts(one.run)
     notes = [event.text for event in attempt.events if isinstance(event, Noted)]
     if budget.tokens:
@@ -143,16 +131,11 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
     model = ScriptedModel()
     for agent in ("direct", "direct[limits.calls=7]"):
         one = planned(store, agent, asked, golds, model)
-        budget = BudgetStop(Budget(cost=0.0101, tokens=151))
-        assert (
-            await replay(ReplayedRuns(store, StoreJournal(store), [one], scorers_for), asked, golds, stops=[budget])
-            == ""
-        )
+        assert await ended_by(store, [one], asked, golds, Budget(cost=0.0101, tokens=151), concurrency=4) == ""
     assert len(model.asked) == 10
     third = planned(store, "direct[limits.calls=8]", asked, golds, model)
-    budget = BudgetStop(Budget(cost=0.0001, tokens=1))  # less than one answer would use
-    once = {"stops": [budget], "concurrency": 1}
-    assert await replay(ReplayedRuns(store, StoreJournal(store), [third], scorers_for), asked, golds, **once) == ""
+    less = Budget(cost=0.0001, tokens=1)  # than one answer would use
+    assert await ended_by(store, [third], asked, golds, less) == ""
     assert len(store.done(third.run)) == 10
     assert len(model.asked) == 10
 

@@ -15,7 +15,6 @@ from ragrounds.base.contracts import FinishedAttempt, Request
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Fault, Noted, Reply, Usage
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, node_path, retried_faults, steps, trace
 from ragrounds.models.faults import CallFailed
@@ -238,32 +237,6 @@ async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatc
     big = ScriptedModel(say=lambda request: Reply(text=os.urandom(200_000).hex()))
     with pytest.raises(StopRun, match=r"Cannot write to the store .*full"):
         await replayed(store, [replace(one, models={"model": big})], asked, golds)
-
-
-async def test_a_cancelled_call_leaves_the_others_their_own(store: Store) -> None:
-    from ragrounds.base.contracts import Entry, Request
-
-    journal = StoreJournal(store)
-    entry = Entry(key="ab" * 32, kind="model", actor="m", request=Request(messages=()))
-    made: list[str] = []
-
-    async def slow() -> Reply:
-        made.append("slow")
-        await asyncio.sleep(5)
-        return Reply(text="slow")
-
-    async def quick() -> Reply:
-        made.append("quick")
-        return Reply(text="quick")
-
-    first = asyncio.create_task(journal.once(entry, slow, Reply))
-    await asyncio.sleep(0.01)
-    second = asyncio.create_task(journal.once(entry, quick, Reply))
-    await asyncio.sleep(0.01)
-    first.cancel()
-    reply, _ = await second
-    assert (reply.text, made) == ("quick", ["slow", "quick"])
-    journal.close()
 
 
 async def test_the_listener_hears_of_each_attempt_with_its_scores(store: Store) -> None:

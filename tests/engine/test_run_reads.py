@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -45,12 +45,6 @@ def answer(prompt: str) -> str:
 """
 
 
-class Ran(NamedTuple):
-    run: str
-    asked: int
-    said: str
-
-
 @pytest.fixture
 def write(tmp_path: Path, server: Any) -> Callable[..., None]:
     def write(more: str = "''", *, above: str = "", each: str = "pass", url: str = "") -> None:
@@ -58,19 +52,6 @@ def write(tmp_path: Path, server: Any) -> Callable[..., None]:
         (tmp_path / "mine.py").write_text(text)
 
     return write
-
-
-@pytest.fixture
-def ran(command: Cli, server: Any) -> Callable[..., Ran]:
-    def ran(*options: str, agent: str = "./mine.py:answer", of: Any = None, **environment: str) -> Ran:
-        before = (of or server).stats()["asked"]
-        words = ("--agent", agent, "--limit", "3", "--concurrency", "1", "--display", "none", "--json")
-        done = command("run", *words, *options, **environment)
-        assert done.returncode == 0, done.stderr
-        (row,) = json.loads(done.stdout)["rows"]
-        return Ran(row["run"], (of or server).stats()["asked"] - before, done.stderr)
-
-    return ran
 
 
 @pytest.mark.slow

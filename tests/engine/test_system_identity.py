@@ -9,9 +9,11 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+
+from tests.engine.conftest import Ran
 
 SYSTEM = """
 import os
@@ -63,19 +65,6 @@ graph = StateGraph(State).add_node("say", say).set_entry_point("say").compile()
 """
 
 
-class Ran(NamedTuple):
-    """One call of the command."""
-
-    run: str
-    asked: int
-    """Requests that the server got from it."""
-    said: str
-    """Standard error."""
-
-
-Runs = Callable[..., Ran]
-
-
 @pytest.fixture
 def write(tmp_path: Path, server: Any) -> Callable[..., Path]:
     """Write the system's file."""
@@ -90,33 +79,7 @@ def write(tmp_path: Path, server: Any) -> Callable[..., Path]:
     return write
 
 
-@pytest.fixture
-def ran(command: Any, server: Any) -> Runs:
-    """Run it on three questions."""
-
-    def run(*options: str, agent: str = "./mine.py:answer", **environment: str) -> Ran:
-        before = server.stats()["asked"]
-        done = command("run", "--agent", agent, "--limit", "3", "--display", "none", "--json", *options, **environment)
-        assert done.returncode == 0, done.stderr
-        (row,) = json.loads(done.stdout)["rows"]
-        return Ran(row["run"], server.stats()["asked"] - before, done.stderr)
-
-    return run
-
-
-@pytest.mark.slow
-def test_a_model_in_a_variable(write: Any, ran: Runs) -> None:
-    write('os.environ["MODEL"]')
-    first = ran(MODEL="a")
-    assert first.asked == 3
-    second = ran(MODEL="b")
-    assert (second.run != first.run, second.asked) == (True, 3)
-    assert f"{second.run} is a new run: since {first.run}, the variable MODEL changed (b, was a)" in second.said
-    assert ran(MODEL="a")[:2] == (first.run, 0)
-    assert ran(MODEL="b")[:2] == (second.run, 0)
-
-
-def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Runs, tmp_path: Path) -> None:
+def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Any, tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     write('SETTINGS["model"]', above='import json\nSETTINGS = json.loads((HERE / "settings.json").read_text())\n')
     settings.write_text('{"model": "a"}')
@@ -129,7 +92,7 @@ def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Runs, tmp_path: 
     assert ran()[:2] == (first.run, 0)
 
 
-def test_a_model_in_a_file_of_a_computed_name(write: Any, ran: Runs, tmp_path: Path) -> None:
+def test_a_model_in_a_file_of_a_computed_name(write: Any, ran: Any, tmp_path: Path) -> None:
     """From a file of a name that is computed, which is read while a question is answered."""
     hidden = tmp_path / "model.cfg"
     write("Path(__file__).with_suffix('').parent.joinpath('model' + '.' + 'cfg').read_text()")
@@ -138,13 +101,13 @@ def test_a_model_in_a_file_of_a_computed_name(write: Any, ran: Runs, tmp_path: P
     hidden.write_text("b")
     second = ran()
     assert (second.run != first.run, second.asked) == (True, 3)
-    assert f"since {first.run}, the file model.cfg changed;" in second.said
+    assert f"since {first.run}, the file model.cfg changed; only calls that are not in the journal" in second.said
     hidden.write_text("a")
     assert ran()[:2] == (first.run, 0)
 
 
 @pytest.mark.slow
-def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
+def test_a_model_of_the_configuration(write: Any, ran: Any) -> None:
     write(text=GRAPH)
     agent = "./mine.py:graph"
     first = ran("--config", "model=a", agent=agent)
@@ -153,27 +116,8 @@ def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
     assert ran(agent=f"{agent}[config.model=a]")[:2] == (first.run, 0)
 
 
-def test_a_prompt_file(write: Any, ran: Runs, tmp_path: Path) -> None:
-    (tmp_path / "prompts").mkdir()
-    file = tmp_path / "prompts" / "answer.md"
-    write(
-        above='def text(name):\n    return (HERE / "prompts" / f"{name}.md").read_text()\n',
-        prompt='text("answer") + prompt',
-    )
-    file.write_text("Answer briefly.\n")
-    first = ran()
-    file.write_text("Answer at length.\n")
-    second = ran()
-    assert (second.run != first.run, second.asked) == (True, 3)
-    assert (
-        f"since {first.run}, the file prompts/answer.md changed; only calls that are not in the journal" in second.said
-    )
-    file.write_text("Answer briefly.\n")
-    assert ran()[:2] == (first.run, 0)
-
-
 def test_a_run_is_not_resumed_by_name_with_another_model(
-    write: Any, ran: Runs, home: Path, monkeypatch: pytest.MonkeyPatch
+    write: Any, ran: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ragrounds as rr
 
@@ -188,7 +132,7 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
 
 
 @pytest.mark.slow
-def test_what_is_kept_and_shown(write: Any, ran: Runs, command: Any, server: Any) -> None:
+def test_what_is_kept_and_shown(write: Any, ran: Any, command: Any, server: Any) -> None:
     write('os.environ["MODEL"]', text=BY_OPENAI)
     first = ran(MODEL="a", OPENAI_API_KEY="sk-abcdefghijklmnopqrst123456")
     shown = command("runs", "show", first.run, "--full").stdout
@@ -281,7 +225,7 @@ def test_a_model_that_an_object_holds_is_a_part_of_it() -> None:
     assert object_source(one.ask) == object_source(same.ask) != object_source(other.ask)
 
 
-def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> None:
+def test_what_an_endpoint_is_asked(ran: Any, tmp_path: Path, server: Any) -> None:
     file = tmp_path / "ours.toml"
 
     def write(model: str, more: str = "") -> None:
@@ -298,9 +242,7 @@ def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> No
 
 
 @pytest.mark.slow
-def test_an_application_with_an_env_file(
-    ran: Runs, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_application_with_an_env_file(ran: Any, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(text=GRAPH.replace('config["configurable"].get("model", "a")', 'os.environ["THEIR_MODEL"]'))
     file = tmp_path / "mine.py"
     file.write_text("import os\n" + file.read_text())
@@ -343,7 +285,7 @@ def build():
 
 
 @pytest.mark.slow
-def test_a_model_inside_the_process(write: Any, ran: Runs, tmp_path: Path) -> None:
+def test_a_model_inside_the_process(write: Any, ran: Any, tmp_path: Path) -> None:
     """It sends nothing: it is known by what it was made of."""
     write(text=INSIDE)
     found = []

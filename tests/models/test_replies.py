@@ -62,36 +62,24 @@ async def test_a_usage_that_cannot_be_true_is_unknown_and_noted(kind: str, strea
 
 
 @pytest.mark.parametrize(
-    ("usage", "kept"),
+    ("times", "usage", "kept"),
     [
-        (Usage(12, 7), True),
-        (Usage(1, 200_000, reasoning=199_000), True),  # thoughts that nobody is shown
-        (Usage(10**9, 7), False),
-        (Usage(12, 10**9), False),
-        (Usage(0, 7), False),
-        (Usage(12, 0), False),
+        (1, Usage(12, 7), True),
+        (1, Usage(1, 200_000, reasoning=199_000), True),  # thoughts that nobody is shown
+        (1, Usage(10**9, 7), False),
+        (1, Usage(12, 10**9), False),
+        (1, Usage(0, 7), False),
+        (1, Usage(12, 0), False),
+        (8, Usage(1, 30), False),
+        (8, Usage(2, 30), True),
+        (8, Usage(100, 100_000), False),
+        (8, Usage(100, 100_000, reasoning=99_000), True),  # reasoning that the provider counts and does not show
+        (8, Usage(100, 30_000), True),  # reasoning that it does not count apart
     ],
 )
-def test_a_usage_that_the_texts_do_not_allow_is_unknown(usage: Usage, kept: bool) -> None:
-    request = Request(messages=(Message("user", "Which drug helps in an attack?"),))
-    reply = believed(Reply(text="Magnesium.", usage=usage), request)
-    assert reply.usage == (usage if kept else None)
-    assert ["the cost is unknown" in note for note in reply.notes] == [True] * (not kept)
-
-
-@pytest.mark.parametrize(
-    ("usage", "kept"),
-    [
-        (Usage(1, 30), False),
-        (Usage(2, 30), True),
-        (Usage(100, 100_000), False),
-        (Usage(100, 100_000, reasoning=99_000), True),  # reasoning that the provider counts and does not show
-        (Usage(100, 30_000), True),  # reasoning that it does not count apart
-    ],
-)
-def test_a_usage_that_is_implausible_for_the_texts_is_unknown(usage: Usage, kept: bool) -> None:
-    request = Request(messages=(Message("user", "m" * 400),))
-    reply = believed(Reply(text="Magnesium." * 8, usage=usage), request)
+def test_a_usage_that_the_texts_do_not_allow_is_unknown(times: int, usage: Usage, kept: bool) -> None:
+    request = Request(messages=(Message("user", "m" * 50 * times),))
+    reply = believed(Reply(text="Magnesium." * times, usage=usage), request)
     assert reply.usage == (usage if kept else None)
     assert ["the cost is unknown" in note for note in reply.notes] == [True] * (not kept)
 
