@@ -134,10 +134,10 @@ def test_a_misspelt_setting(command: Cli, tmp_path: Path) -> None:
     check(command("run", "--display", "none", RAGROUNDS_CONFIG=str(file)), "concurency", "concurrency")
 
 
-@pytest.mark.parametrize("name", ["show", "compare", "score"])
-def test_an_unknown_run(command: Cli, name: str) -> None:
-    extra = ["q"] if name == "show" else []
-    check(command(name, "nothing", *extra), "There is no run 'nothing'")
+@pytest.mark.parametrize("words", ["show nothing q", "compare nothing", "score nothing", "runs show nothing",
+                                   "runs resume nothing"])  # fmt: skip
+def test_an_unknown_run(command: Cli, words: str) -> None:
+    check(command(*words.split()), "There is no run 'nothing'")
 
 
 def test_a_file_after_the_flag_for_a_table(command: Cli) -> None:

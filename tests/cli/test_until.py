@@ -86,6 +86,7 @@ def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], sa
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3  # two lines name the runs
+    assert json.loads(command("runs", "ls", "--json").stdout)["runs"] == []
 
 
 @pytest.mark.slow
