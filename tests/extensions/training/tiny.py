@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from tests.beir_folders import write_beir
+
 WORDS = [f"w{number}" for number in range(60)]
 DIMENSIONS = 16
 
@@ -63,12 +65,9 @@ def write_world(folder):
     pairs = [{"query": sentence(n, 3), "pos": [sentence(n, 9)], "neg": [sentence(n + 500, 9)]} for n in range(40)]
     lines(folder / "texts.jsonl", texts)
     lines(folder / "pairs.jsonl", pairs)
-    lines(folder / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": sentence(n + 2000, 9)} for n in range(20)])
-    lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": sentence(n + 2000, 4)} for n in range(12)])
-    (folder / "qrels").mkdir(exist_ok=True)
-    rows = "".join(f"q{n}\td{n}\t1\n" for n in range(12))
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
-    return folder
+    documents = {f"d{n}": sentence(n + 2000, 9) for n in range(20)}
+    queries = {f"q{n}": sentence(n + 2000, 4) for n in range(12)}
+    return write_beir(folder, documents, queries, [(f"q{n}", f"d{n}") for n in range(12)])
 
 
 def lines(path, rows):
