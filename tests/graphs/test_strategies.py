@@ -15,6 +15,7 @@ from msgspec.structs import replace as other
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Called, Left, Question, Reply, TokenLogprob, Usage
+from ragrounds.evals.trace.traces import steps
 from ragrounds.graphs import catalogue, diagram
 from ragrounds.graphs.crag import read_scores
 from ragrounds.graphs.shapes import read_object, sentences
@@ -23,6 +24,7 @@ from ragrounds.models.request_arguments import CannotTake
 from ragrounds.prompts.loader import PromptFolder
 from tests.graphs.playing import ANSWER, CHOICE, LONG, Shelf, passage, play, text_of
 from tests.graphs.test_any_model import EXAMPLES, PIECES, REPLIES
+from tests.graphs.test_any_model import MOST as MOST_OF_OTHERS
 from tests.rows import each_row
 
 STEM = CHOICE.text
@@ -315,7 +317,7 @@ async def test_scripted_replies_give_this_sequence_of_nodes_calls_and_searches(r
     assert "zq" not in " ".join(played.shelf.queries)
 
 
-@pytest.mark.parametrize("agent", MOST)
+@pytest.mark.parametrize("agent", [*MOST_OF_OTHERS, *MOST])
 @given(
     replies=st.lists(REPLIES, min_size=1, max_size=6),
     question=st.sampled_from([CHOICE, LONG]),
@@ -329,13 +331,16 @@ async def test_whatever_the_model_says_an_attempt_ends_within_its_limits(
 ):
     texts = cycle(replies)
     asked = other(question, language=language)
-    played = await play(agent, lambda request: next(texts), asked, window=window, continues=continues)
+    played = await play(agent, lambda request: next(texts), asked, window=window, continues=continues, gold=["d1"])
     within(played, agent)
+    entered = steps(played.attempt.events)
+    assert entered
+    assert [step.node for step in entered if step.seconds is None] == [], "every step that was entered was left"
 
 
 def within(played, agent, replies=""):
     assert played.attempt.status == "completed", (replies, played.attempt.reason)
-    models, searches = MOST[agent]
+    models, searches = {**MOST_OF_OTHERS, **MOST}[agent]
     kinds = [event.call.kind for event in played.attempt.events if isinstance(event, Called)]
     assert kinds.count("model") <= models, replies
     assert kinds.count("search") <= searches, replies
