@@ -267,7 +267,7 @@ async def viewer(home: Path, agents: Collection[str]) -> list[Shown]:
             text = screen(app)
             for agent in agents:
                 row = re.search(
-                    rf"│ +{re.escape(agent.partition('[')[0])} .*?(?:(\d+) failed)?"
+                    rf"│ +{re.escape(agent)} .*?(?:(\d+) failed)?"
                     r" +([\d.]+) +(\d+)-(\d+) +(?:≥ )?(\$\S+)",
                     text,
                 )
