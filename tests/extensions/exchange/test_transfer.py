@@ -18,8 +18,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import FINAL, Reply, Usage
+from ragrounds.base.errors import UserError
+from ragrounds.base.records import FINAL
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
@@ -35,13 +35,7 @@ from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.forked import run_python
 from tests.servers.process import Running
-from tests.store.making import contents, sum_anew, two_in_an_arena
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "store") as opened:
-        yield opened
+from tests.store.making import contents, stopped_run, sum_anew, two_in_an_arena
 
 
 async def filled(store: Store, count: int = 12) -> None:
@@ -138,19 +132,10 @@ async def test_a_replay_elsewhere_asks_nobody(store: Store, tmp_path: Path) -> N
 
 
 async def test_what_an_unfinished_attempt_paid_goes_along(store: Store, tmp_path: Path) -> None:
-    asked, golds = questions(1)
-
-    def stops(request: object) -> Reply | Exception:
-        return StopRun("no credit") if len(model.asked) == 2 else Reply(text="thought", usage=Usage(10, 5))
-
-    model = ScriptedModel(say=stops)
-    one = planned(store, "cot_refine", asked, golds, model)
-    with pytest.raises(StopRun):
-        await replayed(store, [one], asked, golds)
+    stopped = await stopped_run(store, 1, last=2)
     with Store(tmp_path / "other") as other:
         assert moved(store.engine, other.engine).calls == 1
-        good = ScriptedModel()
-        journal = await replayed(other, [replace(one, models={"model": good})], asked, golds)
+        journal, _ = await stopped.resume(other)
         assert journal.reused == 1
 
 
