@@ -99,13 +99,21 @@ async def test_whatever_ends_the_writer_ends_every_wait(
     def end(*_: object) -> list[Row]:
         raise error
 
+    queued = threading.Event()
+
+    def first() -> list[Row]:
+        queued.wait(20)  # the next is there: both are in one batch
+        return end() if where == "prepare" else meta(1)
+
+    monkeypatch.setattr(writer, "_GATHER", 0.5)
     with Store(tmp_path) as store:
         await store.writer.write(lambda: texts(2))
         if where == "_insert":
             monkeypatch.setattr(store.writer, where, end)
         elif where == "group":
-            monkeypatch.setattr("ragrounds.evals.store.writer.group", end)
-        waiting = [store.writer.put(end if where == "prepare" else lambda: meta(1)), store.writer.put(lambda: meta(2))]
+            monkeypatch.setattr(writer, "group", end)
+        waiting = [store.writer.put(first), store.writer.put(lambda: meta(2))]
+        queued.set()
         async with asyncio.timeout(20):
             for done in waiting:
                 with pytest.raises(StopRun, match=rf"Cannot write to the store .*: {said}\. What was written before"):
