@@ -281,13 +281,16 @@ def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("there", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(beir, tmp_path, monkeypatch, caplog, there):
+def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(tmp_path, monkeypatch, caplog, there):
     if there:
         pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")
     else:
         monkeypatch.setitem(sys.modules, "ragrounds.tools.index.postings_numba", None)
     monkeypatch.setattr(module, "_WORTH", 12)
-    searcher = open_bm25(open_collection(beir(_ROWS), tmp_path), module.Bm25Parameters())
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, _, text in _ROWS)
+    )
+    searcher = open_bm25(open_collection(f"beir:{tmp_path}", tmp_path), module.Bm25Parameters())
     found = [searcher.ranked("asthma attacks", 3) for _ in range(4)]
     _join_compiler()
     found.append(searcher.ranked("asthma attacks", 3))
@@ -297,14 +300,17 @@ def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(beir, tmp_p
     assert ("without numba" in caplog.text) is not there
 
 
-def test_searches_go_on_while_the_search_is_compiled(beir, tmp_path, monkeypatch, caplog):
+def test_searches_go_on_while_the_search_is_compiled(tmp_path, monkeypatch, caplog):
     """The compiler runs as long as it wants: the event loop's thread searches meanwhile, and the user reads why it is
     slow."""
     may_end = threading.Event()
     compiled = SimpleNamespace(search=SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path / "empty"))))
     monkeypatch.setitem(sys.modules, "ragrounds.tools.index.postings_numba", compiled)
     monkeypatch.setattr(module, "_WORTH", 0)
-    searcher = open_bm25(open_collection(beir(_ROWS), tmp_path), module.Bm25Parameters())
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": id, "text": text}) + "\n" for id, _, text in _ROWS)
+    )
+    searcher = open_bm25(open_collection(f"beir:{tmp_path}", tmp_path), module.Bm25Parameters())
     best = searcher._postings.best
     monkeypatch.setattr(searcher._postings, "compiled", lambda terms, k: (may_end.wait(), best(terms, k))[1])
     assert [asyncio.run(searcher.search("asthma attacks", 2))[0].id for _ in range(3)] == ["c"] * 3
