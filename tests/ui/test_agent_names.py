@@ -137,7 +137,7 @@ def test_everything_shown_tells_two_models_apart(store):
     ours = ["direct (a:m)", "direct (a:<n><U+001B>)"]
     for table in comparison_tables(found):
         if table.key in ("scores", "outcomes"):
-            assert [row[0] for row in table.rows] == ours
+            assert [row[0] for row in table.rows] == ours[::-1], "the best first"
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, full=True)
     text = console.export_text()
