@@ -232,7 +232,7 @@ T = TypeVar("T", bound=Struct)
 Times = tuple[float, float]
 """Start of a recorded call, in seconds since the epoch, and its duration in seconds."""
 RECORDED_TIMES: EventCollector[Times] = EventCollector("recorded_times")
-"""Times of the calls that a journal answers without making them."""
+"""Times of the calls that a journal makes or answers, as it records them."""
 Mode = Literal["reuse", "replay", "fresh"]
 """Use of recorded calls: reuse, replay only (a missing call is an error, nothing is sent), or repeat them."""
 
@@ -300,8 +300,8 @@ class StoreJournal:
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """Return the response to a call, recorded or made with `make`, and True if `entry.payer` does not pay for it.
 
-        Equal calls at the same time are made once; the others wait for the first. The times of a call that is not made
-        here are reported to `RECORDED_TIMES`.
+        Equal calls at the same time are made once; the others wait for the first. The times of the call are reported to
+        `RECORDED_TIMES`.
 
         Raises:
             StopRun: the store cannot be written, or `replay` does not find the call.
@@ -348,7 +348,9 @@ class StoreJournal:
                     text = " ".join(str(text).split())
                     text = text if len(text) <= 400 else "…" + text[-400:]
                     raise NotReplayed(f"Replay: this call is not in the journal: {entry.kind} by {entry.actor}: {text}")
-            return (await self._get_once(entry, partial(self._make, entry, make)))[0], False
+            made, times = await self._get_once(entry, partial(self._make, entry, make))
+            RECORDED_TIMES.report(times)  # without the commit, so that a replay has the same
+            return made, False
 
     def keep(self, entry: Entry, response: Struct) -> None:
         """Record a search that was seen, which is never paid for and never looked up again. It is on the disk before

@@ -229,6 +229,8 @@ class AttemptRecorder:
                 reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
+        if started.faults and not cached:  # the failed tries took time too, which the journal does not have
+            times.clear()
         return self._answered(started, reply, cached, times[-1] if times else None)
 
     async def _greeted(
