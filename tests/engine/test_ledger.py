@@ -20,7 +20,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Contestant, JudgementDetail
 from ragrounds.evals.store.care.repricing import prices_of, reprice
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.ledger import LedgerLine, judging_of, ledger, unfinished
+from ragrounds.evals.store.ledger import LedgerLine, judging_of, ledger, store_judging_sums, unfinished
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
 from ragrounds.models.faults import CallFailed
@@ -224,14 +224,16 @@ def test_judges_calls_are_decoded_once(store: Store, monkeypatch: pytest.MonkeyP
     decompress, decoded = ledgers.decompress, list[bytes]()
     monkeypatch.setattr(ledgers, "decompress", lambda body: decoded.append(body) or decompress(body))  # type: ignore[func-returns-value]
     store.add_scores(run, [], [first, second])
+    store_judging_sums(store, [run])
+    assert len(decoded) == 2
     lines = judging_of(store, [run])
     assert (lines[run.id].model_calls, lines[run.id].cost_paid, len(decoded)) == (2, 0.2, 2)
-    assert judging_of(store, [run]) == lines
-    assert len(decoded) == 2
     store.add_scores(run, [], [third])
     assert judging_of(store, [run])[run.id].cost_paid is None
     reprice(store, [run], prices_of(["openai:m[price_input=1,price_output=0]"]))
+    decoded.clear()
     assert judging_of(store, [run])[run.id].cost_paid == pytest.approx(1.2)
+    assert not decoded
     store.remove(run)
     with store.engine.connect() as connection:
         assert not [key for key in connection.execute(sa.select(schema.meta.c.key)).scalars() if run.id in key]

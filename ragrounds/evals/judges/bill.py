@@ -16,6 +16,7 @@ from ragrounds.base.spent import known_sum, total_spent
 from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
 from ragrounds.evals.judges.gate import JudgeGate, gated
 from ragrounds.evals.store.journal import judging_payer
+from ragrounds.evals.store.ledger import store_judging_sums
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
 
@@ -197,6 +198,7 @@ def store_judged_run(
     scores = gated(judging_result.scores, judging_result.gates)
     coded_scores = [changed(score, code=code) for score in (*scores, *left) if replace]
     store.add_scores(run, coded_scores, judging_result.calls, judging_payer(run))
+    store_judging_sums(store, [run])
     names, agent_judge = tuple(judge.spec for judge in judges), (run.identity.get("models") or {}).get("judge")
     return JudgedRun(
         **asdict(bill(judging_result.calls, earlier)),

@@ -14,14 +14,13 @@ import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.base.errors import StopRun, UserError
+from ragrounds.base.errors import UserError
 from ragrounds.base.records import UNANSWERED, Run, Status
 from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store import schema
@@ -198,28 +197,44 @@ def _judging(connection: sa.Connection, number: int) -> Iterator[_Call]:
 def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
     """Map run ids to the cost of judging their answers, for the runs that were judged.
 
-    The sums of a run are stored, because decoding takes 25 µs a call. They hold as long as its calls are the same.
+    Decoding takes 25 µs a call, so the sums that :func:`store_judging_sums` wrote are used if the calls are the same.
     """
     by_number = {store.number(run): run.id for run in runs}
     lines: dict[str, LedgerLine] = {}
-    new_rows: list[Row] = []
     with snapshot(store.engine) as connection:
         judged_numbers = set(connection.execute(sa.select(schema.gradings.c.run).distinct()).scalars())
         for number in sorted(judged_numbers & set(by_number)):
-            key, digest = f"{schema.JUDGING_SUMS}{by_number[number]}", _judging_digest(connection, number)
+            key = f"{schema.JUDGING_SUMS}{by_number[number]}"
             value = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == key)).scalar()
             stored = json.loads(meta_value(key, value or "") or "{}")
-            figures = Counter[str](stored.get("figures"))
-            if stored.get("calls") != digest:
-                figures = Counter()
-                for call in _judging(connection, number):
-                    figures.update(_figures(call))
-                new_rows.append((schema.meta, summed_meta(key, json.dumps({"calls": digest, "figures": figures}))))
+            is_current = stored.get("calls") == _judging_digest(connection, number)
+            figures = Counter[str](stored["figures"]) if is_current else _judging_sums(connection, number)
             lines[by_number[number]] = _line(figures, run=by_number[number], role=JUDGING)
-    if new_rows and store.writable:
-        with suppress(StopRun):  # they are computed again next time
-            store.add_rows(new_rows)
     return lines
+
+
+def store_judging_sums(store: Store, runs: Sequence[Run]) -> None:
+    """Write the sums of all calls of some runs' judges, for a command that has changed them.
+
+    Raises:
+        StopRun: the store cannot be written.
+    """
+    rows: list[Row] = []
+    with snapshot(store.engine) as connection:
+        for run in runs:
+            number = store.number(run)
+            if figures := _judging_sums(connection, number):
+                sums = {"calls": _judging_digest(connection, number), "figures": figures}
+                rows.append((schema.meta, summed_meta(f"{schema.JUDGING_SUMS}{run.id}", json.dumps(sums))))
+    if rows:
+        store.add_rows(rows)
+
+
+def _judging_sums(connection: sa.Connection, number: int) -> Counter[str]:
+    figures = Counter[str]()
+    for call in _judging(connection, number):
+        figures.update(_figures(call))
+    return figures
 
 
 def _judging_digest(connection: sa.Connection, number: int) -> str:
@@ -256,7 +271,7 @@ in a database.
 
 
 def _figures(call: _Call) -> dict[str, float]:
-    """Return the contribution of a call to the sums.
+    """Return the contribution of a call to the sums, which stores keep for judges' calls (`_judging_digest`).
 
     `unpaid` and `uncounted` count the calls whose cost and tokens are not known. A call without a reply is only
     counted, unless a server counted the tokens of its tries.

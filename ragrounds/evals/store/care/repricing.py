@@ -23,6 +23,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import exclusive_transaction, writing_failed
+from ragrounds.evals.store.ledger import store_judging_sums
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import STARTED, read_options
@@ -84,6 +85,7 @@ def reprice(store: Store, runs: Sequence[Run], prices: Mapping[str, Price], *, a
     try:
         for table, which in rows:
             repricing.rewrite(table, which)
+        store_judging_sums(store, runs)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
     return repricing.done
