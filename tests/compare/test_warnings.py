@@ -57,6 +57,8 @@ def test_a_system_that_calls_the_stand_in_itself_is_named_with_the_run_that_aske
     own = msgspec.structs.replace(own, identity={**own.identity, "models": {"model": server}})
     asked = msgspec.structs.replace(asked, servers={server: {"id": "stand-in"}})
     assert [row.no_model for row in compare(store, [own, other, asked]).rows] == ["stand-in", "", "stand-in"]
+    later = msgspec.structs.replace(own, servers={server: {"id": "vllm"}})  # at the same address
+    assert no_model(later, (later, asked)) == ""
 
 
 def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None:

@@ -413,7 +413,7 @@ def no_model(run: Run, compared_runs: Iterable[Run]) -> NoModel:
         text.partition("[")[0].rpartition(":")[2] == _STAND_IN or _ALIAS.search(text) for text in texts
     )
     is_stand_in_server = any(
-        facts.get("id") == _STAND_IN and (server in run.servers or server in texts)
+        facts.get("id") == _STAND_IN and (reporting_run is run or (server in texts and server not in run.servers))
         for reporting_run in (run, *compared_runs)
         for server, facts in reporting_run.servers.items()
     )
