@@ -15,6 +15,10 @@ Grades = Mapping[str, Mapping[str, float]]
 """Query → document → score."""
 
 
+_HEADINGS = ("query-id", "query_id", "qid", "query")
+"""First words of the first line, by which BEIR's columns are named."""
+
+
 class _Judgement(Struct):
     q_id: str | int
     p_id: str | int
@@ -49,18 +53,18 @@ def _json_rows(path: Path) -> Iterator[tuple[str, str, str, float]]:
 
 def _column_rows(path: Path) -> Iterator[tuple[str, str, str, float]]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
         # Ids may have blanks between tabs.
         fields = line.split("\t") if line.count("\t") == 2 else line.split()
+        if number == 1 and fields[0] in _HEADINGS and not fields[-1][-1:].isdigit():
+            continue
         if len(fields) == 4:
             del fields[1]  # TREC's second column, always 0
-        if not fields:
-            continue
         try:
             query, document, text = fields
             score = float(text)
         except ValueError:
-            if number == 1 and len(fields) == 3 and not any(letter.isdigit() for letter in fields[2]):
-                continue  # the heading
             score = math.nan
         if not math.isfinite(score):
             problem = "expected query, document and score, or TREC's `query 0 document grade`"

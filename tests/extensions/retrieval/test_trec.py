@@ -49,7 +49,7 @@ def test_runs_that_cannot_be_read(text, reason, tmp_path):
 def test_the_three_forms_of_judgements(tmp_path):
     expected = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 2}}
     (tmp_path / "trec").write_text("q1 0 d1 1\nq1\t0\td2\t0\n\nq2 0 d3 2\n")
-    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n")
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n \t\t \nq1\td2\t0\nq2\td3\t2\n")
     (tmp_path / "r2med.jsonl").write_text(
         '{"q_id": "q1", "p_id": "d1", "score": 1}\n{"q_id": "q1", "p_id": "d2", "score": 0}\n'
         '{"q_id": "q2", "p_id": "d3", "score": 2.0}\n'
@@ -63,6 +63,8 @@ def test_the_three_forms_of_judgements(tmp_path):
     [
         ("x.tsv", "q d 1.5\n", "query 'q': the grade 1.5 .*whole number"),
         ("x.tsv", "q d\n", "line 1: expected"),
+        ("x.tsv", "q1 0 d1 yes\nq2 0 d2 1\n", "line 1: expected"),
+        ("x.tsv", "q1\td1\tone\nq2\td2\t1\n", "line 1: expected"),
         ("x.jsonl", '{"q_id": "a"}\n', "line 1: .*p_id"),
         ("x.tsv", "query-id\tcorpus-id\tscore\n", "are empty"),
     ],
