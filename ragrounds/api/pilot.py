@@ -102,9 +102,11 @@ class Pilot:
         share = processor / wall if self._steady and self._alone else None
         self._reporting = asyncio.create_task(self._report(self._take_finished(), share))
 
-    async def finish(self) -> None:
-        """Wait for the report of the projection, if it is being computed."""
-        if self._reporting is not None:
+    async def finish(self, early: bool) -> None:
+        """Wait for the report of the projection, if it is being computed; cancel it if the run has ended `early`."""
+        if self._reporting is not None and early:
+            self._reporting.cancel()
+        elif self._reporting is not None:
             await self._reporting
 
     async def _report(self, attempts: FinishedAttempts, processor: float | None) -> None:

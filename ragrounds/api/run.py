@@ -424,8 +424,9 @@ class _Replay:
                     count(finished)
                     pilot.hear(finished)
 
+                ended = "an error"
                 try:
-                    return await self._replay(
+                    ended = await self._replay(
                         ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
                         questions,
                         self._loaded.golds,
@@ -433,8 +434,9 @@ class _Replay:
                         stops=stops,
                         listener=observe,
                     )
+                    return ended
                 finally:
-                    await pilot.finish()
+                    await pilot.finish(early=bool(ended))
 
         async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
             if not counts.left:  # importing the scheduler takes a second, so it is not loaded without need
