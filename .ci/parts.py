@@ -378,7 +378,7 @@ def check_hashes(run: Runner) -> None:
 
 def check_tests(run: Runner) -> None:
     """Run the slow tests, or their weekly cases, on the tested versions, four at a time since they wait."""
-    early = [f"--deselect={test}" for name in run.environments for test in EARLY.get(name, ())]
+    early = [f"--deselect={test}" for name in run.environments for test in EARLY.get(name, ()) if not is_weekly()]
     mark, cases = ("weekly", "weekly") if is_weekly() else ("slow", "slow and not weekly")
     tests = ["-n", "4", "-m", cases, *early, *files_with(mark, run.clone)]
     run.part(f"{mark} tests", [run.python, "-m", "pytest", *tests], aim=600, tests=True)

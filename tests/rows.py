@@ -11,19 +11,21 @@ import pytest
 
 
 def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test on every row, with the arguments of `pytest.mark.parametrize`. All rows that fail are reported."""
+    """Run a test on every row, with the arguments of `pytest.mark.parametrize`. Rows that fail or skip are reported."""
     parameters = (names,) if isinstance(names, str) else names
     table = [(row,) if isinstance(names, str) else row for row in rows]
     assert table, "no rows"
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        assert not inspect.iscoroutinefunction(test), "it would not be awaited"
+
         @functools.wraps(test)
         def test_rows(**fixtures: object) -> None:
             failures: list[BaseException] = []
             for row in table:
                 try:
                     test(**dict(zip(parameters, row, strict=True)), **fixtures)
-                except (Exception, pytest.fail.Exception) as failure:
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as failure:
                     failure.add_note(f"with {', '.join(parameters)} = {repr(row)[:500]}")
                     failures.append(failure)
             if failures:

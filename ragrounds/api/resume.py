@@ -49,7 +49,7 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
 
 
 def options_without_defaults(run: Run, settings: Settings) -> list[str]:
-    """Return the stored options of a run without those whose value is the default, which nobody typed."""
+    """Return the stored options of a run without those whose value is the default."""
     options = run.asked.options if run.asked else ()
     defaults = {f"--{field.name.replace('_', '-')}": str(field.default) for field in fields(RunArguments)}
     defaults["--concurrency"] = str(settings.concurrency)

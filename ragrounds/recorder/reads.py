@@ -225,7 +225,7 @@ def is_data(path: str) -> bool:
     return not path.startswith((*inside, _STDLIB_ZIP)) and parts[-1] not in (".netrc", "_netrc", "pyvenv.cfg")
 
 
-@lru_cache(maxsize=65536)  # more than a process has modules: all of them are asked for, one after the other
+@lru_cache(maxsize=65536)  # one for each loaded module: a smaller cache would lose all of them in each pass
 def is_own(file: str) -> bool:
     """Return True if a source file is a user's own: not part of an installed package, of Python or of ragrounds."""
     return (

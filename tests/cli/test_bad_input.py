@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.evals.store import database, sqlite
 from tests.conftest import Cli
 
 
@@ -110,7 +111,10 @@ def test_a_home_that_is_a_file(command: Cli, tmp_path: Path) -> None:
     check(command("run", "--display", "none", RAGROUNDS_HOME=str(write(tmp_path / "file", "x"))), "RAGROUNDS_HOME")
 
 
-def test_what_is_kept_is_for_its_owner_alone(command: Cli, home: Path) -> None:
+def test_what_is_kept_is_for_its_owner_alone(command: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        database, "open_file", sqlite.open_file
+    )  # the fixtures' copy of an empty store has other rights
     mask = os.umask(0o022)
     try:
         assert command("run", "--limit", "2", "--agent", "direct", "--display", "none").returncode == 0

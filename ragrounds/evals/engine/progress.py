@@ -338,7 +338,7 @@ def pilot_questions(
     ``None`` if so few questions are left that a projection is not worthwhile.
 
     Args:
-        finished: of each run.
+        finished: finished attempts of each run.
         questions: all that are asked.
         seed: of the random sample; ``None``: the first ones, of an order that is random already.
     """

@@ -23,7 +23,7 @@ from ragrounds.ui.trace.tree import CallFacts, Node, NodeFigures, attempt_tree, 
 
 
 def open_pages(store: Store, runs: Sequence[Run], scorers: Sequence[str] = ()) -> Pages:
-    """Return the rows of some runs with current scores: those by `scorers`, else by the headline's, as in tables."""
+    """Return the rows of some runs with current scores: by `scorers`, then the headline's, then preferred ones."""
     for run in runs:
         refresh_scores(store, run)
     # The first question leads to the benchmark's card.
