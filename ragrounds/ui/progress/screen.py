@@ -323,12 +323,12 @@ def footer_lines(in_flight: int, noun: str, interrupts: int) -> list[str]:
 
 
 def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
-    """Describe the calls to each server that has some, and whether its refusals slow them down."""
+    """Describe the calls to each server that has or refused some, and whether its refusals slow them down."""
     return [
         f"{one_line(flow.base_url, 60)}: {flow.flying:,} of {flow.flying + flow.waiting:,} calls in flight"
         + (f", slowed by {flow.limited:,} x 429 to {flow.allowed:,} at once" if flow.limited else "")
         for flow in traffic
-        if flow.flying or flow.waiting
+        if flow.flying or flow.waiting or flow.limited
     ]
 
 
