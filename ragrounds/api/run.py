@@ -293,7 +293,7 @@ class _Replay:
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
         searchers = [planned.searcher for planned in self.planned_runs if planned.searcher and self._change is None]
         for corpus in dict.fromkeys(searcher.corpus for searcher in searchers):
-            if words := absent_words(golds, corpus, self._settings.home):
+            if words := absent_words(golds, request.benchmark, corpus, self._settings.home):
                 listener.message(words)
         lease = exit_stack.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:

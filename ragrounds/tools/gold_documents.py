@@ -14,13 +14,14 @@ from ragrounds.base.text import safe
 from ragrounds.tools.index.collection import open_named
 
 
-def absent_words(golds: Iterable[Gold], corpus: str, home: Path) -> str:
+def absent_words(golds: Iterable[Gold], benchmark: str, corpus: str, home: Path) -> str:
     """Return a sentence that reports that none of the gold documents is in the searched corpus.
 
     The text is empty if one is, if none is named, or if the corpus is not stored here.
 
     Args:
         golds: gold documents of the run's questions.
+        benchmark: the questions, as the user names them.
         corpus: versions as a searcher has them, ``one@version+two@version``.
         home: folder of ragrounds' files.
     """
@@ -37,7 +38,7 @@ def absent_words(golds: Iterable[Gold], corpus: str, home: Path) -> str:
         return ""
     first = next((record[1] for collection in collections for record in collection.store.iterate()), "")
     return (
-        f"None of the {len(set(gold_ids)):,} gold documents of the questions is in the corpus {corpus}: no search will "
-        f"count as found. The questions name {safe(repr(gold_ids[0]), 60)}, the corpus has "
+        f"None of the {len(set(gold_ids)):,} gold documents of {safe(benchmark, 200)} is in the corpus {corpus}: no "
+        f"search will count as found. The questions name {safe(repr(gold_ids[0]), 60)}, the corpus has "
         f"{safe(repr(first), 60)}."
     )

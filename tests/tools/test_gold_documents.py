@@ -15,11 +15,11 @@ def golds(*documents):
 def test_that_no_gold_document_is_there_is_said(tmp_path):
     corpus = open_collection("sample", tmp_path)
     held = corpus.store.raw(0)[1]
-    said = absent_words(golds("no such", "nor this"), corpus.corpus, tmp_path)
-    assert said.startswith(f"None of the 2 gold documents of the questions is in the corpus {corpus.corpus}: ")
+    said = absent_words(golds("no such", "nor this"), "mirage/bioasq", corpus.corpus, tmp_path)
+    assert said.startswith(f"None of the 2 gold documents of mirage/bioasq is in the corpus {corpus.corpus}: ")
     assert said.endswith(f"The questions name 'no such', the corpus has {held!r}.")
     for named, searched in ((("no such", held), corpus.corpus), ((), corpus.corpus), (("no such",), "elastic:here")):
-        assert absent_words(golds(*named), searched, tmp_path) == ""
+        assert absent_words(golds(*named), "sample", searched, tmp_path) == ""
 
 
 def test_an_audit_takes_the_name_of_an_index(tmp_path):
