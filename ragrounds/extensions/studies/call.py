@@ -30,6 +30,10 @@ class StudyBudget:
         self.paid, self.used = 0.0, 0
         self.unknown = False
         """True if some call had no known price."""
+        self.calls_made = 0
+        """Number of calls that were sent to a model."""
+        self.reused = 0
+        """Number of calls that were answered from the journal."""
 
     def left(self) -> Arguments:
         """Return the remaining budget as arguments of :func:`ragrounds.api.run.run`."""
@@ -50,6 +54,11 @@ class StudyBudget:
         self.unknown = self.unknown or cost is None
         self.paid += cost or 0.0
         self.used += tokens or 0
+
+    def add_calls(self, made: int, reused: int) -> None:
+        """Add model calls that were sent, and model calls that were answered from the journal."""
+        self.calls_made += made
+        self.reused += reused
 
 
 class StudyListener(RunListener):
@@ -112,6 +121,8 @@ class CountingListener(RunListener):
         try:
             yield count_attempt
         finally:
+            if progress.journal is not None:
+                self._budget.add_calls(*progress.journal())
             self._outer.spent(self._budget.paid, self._budget.unknown)
 
     def projected(self, projection: Projection) -> None:
@@ -128,10 +139,6 @@ class StudyCall:
     ) -> None:  # fmt: skip
         self.study, self.settings, self.state = study, settings, state
         self.listener, self.budget, self.how, self.missing_requirements = listener, budget, how, missing_requirements
-        self.calls_made = 0
-        """Number of calls that were sent to a model."""
-        self.reused = 0
-        """Number of calls that were answered from the journal."""
         self.dead: dict[tuple[str, str], str] = {}
         """Reason why no call can succeed during this study call, by model and server."""
         self.players: dict[str, str] = {}

@@ -149,8 +149,6 @@ def _run_agents(
         if result.state == "failed":
             call.dead[server] = result.why
         return result
-    call.calls_made += run_result.made
-    call.reused += run_result.reused
     return run_result
 
 

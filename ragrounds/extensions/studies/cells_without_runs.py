@@ -272,8 +272,7 @@ def rate(cells: Sequence[StudyCell], call: StudyCall) -> CellResults:
         result = result_of_error(error)
         yield from ((cell, result) for cell in cells)
         return
-    call.calls_made += played.made
-    call.reused += played.reused
+    call.budget.add_calls(played.made, played.reused)
     axes = {axis.axis: axis for axis in played.report.axes}
     for cell in cells:
         axis, runs = axes.get(str(cell.settings["axis"])), (call.players[cell.row],)

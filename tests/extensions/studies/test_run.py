@@ -221,6 +221,14 @@ def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Pa
     assert server.calls == 2 * 2 * 40  # each question once: those of the pilots were not asked again
 
 
+def test_the_calls_of_the_pilots_are_counted(file: Path, server: Scripted, tmp_path: Path) -> None:
+    priced = FILE.replace("openai:a", "openai:a[price_input=1,price_output=1]")
+    file.write_text(priced.replace("limit = 12", "limit = 20"))
+    given = {"base_url": server.url, "alias": "here", "home": tmp_path, "rows": "A, none", "columns": "first"}
+    made = rr.study(file, **given, progress=False)  # without a budget or consent, a pilot comes first
+    assert (made.made, made.reused) == (server.calls, 0) == (20, 0)
+
+
 def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
     carried_out(file, server, tmp_path, rows="A, none", columns="first")
     found = {one.name: one for one in list_studies(home=tmp_path)}
