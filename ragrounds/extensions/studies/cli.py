@@ -15,7 +15,7 @@ from ragrounds.cli.options import FormOptions, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.extensions.studies.functions import StudyArguments, StudyResult, copy_study, list_studies, show_study
 from ragrounds.extensions.studies.functions import study as carry_out
-from ragrounds.extensions.studies.tables import list_table, study_csv, study_notes, study_tables
+from ragrounds.extensions.studies.tables import list_table, paper_notes, study_csv, study_notes, study_tables
 from ragrounds.ui.tables.text_tables import latex, markdown, print_table, results_console
 from ragrounds.ui.text import number_of
 
@@ -95,7 +95,7 @@ def _print(result: StudyResult, form: str, file: str, full: bool = False) -> Non
     elif form == "--csv":
         typer.echo(study_csv(result.table), nl=False)
     elif form:
-        write = latex if form == "--latex" else markdown
-        tell(write(study_tables(result.table), study_notes(result.table)), nl=False)
+        write, notes = (latex, paper_notes) if form == "--latex" else (markdown, study_notes)
+        tell(write(study_tables(result.table), notes(result.table)), nl=False)
     else:
         result.draw(results_console(), full=full, reference=file)

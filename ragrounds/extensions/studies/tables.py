@@ -24,6 +24,7 @@ from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`'\"])")
 _MAX_MODELS = 3
 """Number of models that are named; further models are counted."""
 _LISTED = ("name", "title", "cells", "kept", "file")
@@ -225,6 +226,15 @@ def study_notes(table: StudyTable) -> list[str]:
         examples = listed([f"{cell.row} · {cell.column}" for cell in cells], 2)
         notes.append(f"{_NOT_DONE[state]}, {number_of(len(cells), 'cell')} ({examples}): {reason}")
     return [*notes, *_waiting(table), *_doubts(table)]
+
+
+def paper_notes(table: StudyTable) -> list[str]:
+    """Return the notes for the readers of a paper: without commands and how to get what is missing."""
+    notes = [
+        " ".join(sentence for sentence in _SENTENCE_END.split(note.strip()) if "`ragrounds" not in sentence)
+        for note in table.notes
+    ]
+    return [*filter(None, notes), *_short_reasons(table), *_waiting(table), *_doubts(table)]
 
 
 def _doubts(table: StudyTable) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ragrounds.extensions.studies.missing_requirements import find_missing_requi
 from ragrounds.extensions.studies.page import study_page
 from ragrounds.extensions.studies.paper_table import StudyTable, TableCell, TableRow
 from ragrounds.extensions.studies.study import open_study
-from ragrounds.extensions.studies.tables import print_study, study_notes, study_sentences
+from ragrounds.extensions.studies.tables import paper_notes, print_study, study_notes, study_sentences
 from tests.compare.making import add_run, questions
 
 
@@ -114,6 +114,15 @@ def test_a_cause_is_a_line_and_a_row_that_is_not_run_shows_what_the_paper_prints
     assert any("`ragrounds data add`" in line for line in printed(made, full=True))
     doubtful = table(cell("a", value=50.0, failed=2, runs=("r",)))
     assert printed(doubtful)[-1].startswith("Note: Attempts that an error ended count as 0"), "it is never folded"
+
+
+def test_a_paper_has_no_commands_in_its_notes():
+    made = structs.replace(
+        table(cell("a", state="lacks", why="No copy of it. Add it with `ragrounds data add`.")),
+        notes=("In percent. Take it: `ragrounds data fetch x`. Read as published.",),
+    )
+    assert paper_notes(made) == ["In percent. Read as published.", "Not run, 1 cell: No copy of it."]
+    assert "`ragrounds data fetch x`" in study_notes(made)[0]
 
 
 def test_a_cell_without_its_index_says_how_it_is_built(tmp_path):
