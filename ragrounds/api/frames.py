@@ -275,7 +275,7 @@ STUDY_CELLS = Frame(
         _real_column("difference", "This row minus the study's baseline row, on the same questions."),
         _real_column("difference_low", "Lower end of its 95 % interval."),
         _real_column("difference_high", "Upper end."),
-        _text_column("state", "`done`, `part`, `to do`, `lacks` or `failed`."),
+        _text_column("state", "`done`, `part`, `to do`, `lacks`, `failed`, or `published`: the paper's figure alone."),
         _text_column("why", "What it lacks and how to get it, or how much of it is there."),
         _text_column("runs", "The ids of the runs that it shows, with commas between them."),
     ),

@@ -149,13 +149,14 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
 
 def _study(entry: BoardStudy) -> str:
     table = entry.table
+    cells = len(table.cells) - table.count("published")
     tables = "".join(html_table(part) for part in study_tables(table)[:1])
     updated_note = f" · {day(entry.updated)}" if entry.updated is not None else ""
     return (
         f'<section class="study" id="{escape(entry.page.removesuffix(".html"))}">'
         f'<h2><a href="{escape(entry.page)}">{text(table.title)}</a> <small>study · '
         f"{text(table.source)}{updated_note}</small>"
-        f"</h2><p>{table.count('done'):,} of {number_of(len(table.cells), 'cell')} are done. Published figures "
+        f"</h2><p>{table.count('done'):,} of {number_of(cells, 'cell')} are done. Published figures "
         f"and deviations are below ours.</p>{tables}</section>\n"
     )
 

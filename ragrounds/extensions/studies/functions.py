@@ -26,12 +26,21 @@ from ragrounds.evals.analyses.analysis import rename_runs
 from ragrounds.extensions.studies.call import Arguments, StudyBudget, StudyCall, StudyDisplay, StudyListener
 from ragrounds.extensions.studies.cells import carry_out, groups, stored_result
 from ragrounds.extensions.studies.cells_without_runs import LABELS, CellResults, measure_of, rate
+from ragrounds.extensions.studies.headings import Headings
 from ragrounds.extensions.studies.imported_cells import Imported, recorded_rows
 from ragrounds.extensions.studies.missing_requirements import find_missing_requirements
 from ragrounds.extensions.studies.paper_table import CellPosition, CellResult, StudyFinding, StudyTable, study_table
 from ragrounds.extensions.studies.projection import confirm_projection
 from ragrounds.extensions.studies.state import StudyState, kept_studies, read_state
-from ragrounds.extensions.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
+from ragrounds.extensions.studies.study import (
+    Study,
+    StudyCell,
+    StudyLine,
+    model_name,
+    open_study,
+    shipped_studies,
+    shipped_text,
+)
 from ragrounds.extensions.studies.tables import print_study, study_picture
 from ragrounds.ui.pictures.plot import PictureMaker
 from ragrounds.ui.tables.notebook import in_notebook
@@ -231,8 +240,7 @@ class _OpenStudy:
 
     def _searches(self, cell: StudyCell) -> bool:
         """Return True if the cell's agent searches, and its row and column set no retriever of their own."""
-        lines = (*self.study.rows, *self.study.columns)
-        sets_retriever = any("retriever" in line.settings for line in lines if line.name in (cell.row, cell.column))
+        sets_retriever = any("retriever" in line.settings for line in self._lines_of(cell))
         return "agent" in cell.settings and not sets_retriever and open_agent(str(cell.settings["agent"])).card.searches
 
     def _with_overrides(self, cell: StudyCell) -> StudyCell:
@@ -245,7 +253,33 @@ class _OpenStudy:
         imported = self.arguments.get("imported", {})
         if cell.kind == "run" and cell.row in imported:
             settings["imported"] = imported[cell.row]
-        return structs.replace(cell, settings=settings)
+        return structs.replace(cell, settings=settings, replaced=self._replaced(cell, settings))
+
+    def _replaced(self, cell: StudyCell, settings: Mapping[str, object]) -> dict[str, str]:
+        """Return the model and corpus of the call that differ from what the table says of the cell."""
+        if "imported" in settings or not self.arguments.keys() & {"model", "corpus"}:
+            return {}
+        named = {key for line in self._lines_of(cell) for key in line.settings}
+        replaced = {}
+        if "model" in cell.settings and model_name(str(settings["model"])) != model_name(str(cell.settings["model"])):
+            replaced["model"] = str(settings["model"]).partition("[")[0]
+        if "corpus" in named and settings["corpus"] != cell.settings["corpus"]:
+            replaced["corpus"] = str(settings["corpus"])
+        return replaced
+
+    def _lines_of(self, cell: StudyCell) -> list[StudyLine]:
+        """Return the row and the column of a cell."""
+        return [line for line in (*self.study.rows, *self.study.columns) if line.name in (cell.row, cell.column)]
+
+    @cached_property
+    def row_headings(self) -> Headings:
+        """Rows as they are shown."""
+        return Headings(self.study, self.cells, "row", self.rows)
+
+    @cached_property
+    def column_headings(self) -> Headings:
+        """Columns as they are shown."""
+        return Headings(self.study, self.cells, "column", self.columns)
 
 
 def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> StudyResult:
@@ -300,7 +334,7 @@ def _result(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> S
     requested = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.cells_to_compute}
     findings = _findings(opened, requested)
     return StudyResult(
-        table=study_table(opened.study, results, opened.arguments, only_rows=opened.rows, only_columns=opened.columns),
+        table=study_table(opened.study, results, opened.arguments, opened.row_headings, opened.column_headings),
         study=opened.study,
         settings=opened.settings,
         findings=tuple(
@@ -317,6 +351,8 @@ def _findings(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) ->
             if (not request.rows or row in request.rows) and (not request.columns or column in request.columns):
                 for run in result.runs:
                     cells_by_run.setdefault(run, (row, column))
+        rows, columns = opened.row_headings.of, opened.column_headings.of
+        cells_by_run = {run: (rows[row], columns[column]) for run, (row, column) in cells_by_run.items()}
         run_rows = [row for row, _ in cells_by_run.values()]
         # A row's only run gets the name of the row, because a paper's figures are printed under that name.
         names = {

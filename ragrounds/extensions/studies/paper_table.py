@@ -15,10 +15,14 @@ from msgspec.structs import replace
 from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
 from ragrounds.extensions.studies.figures import CellFigure, cohort_of, column_weights, mean_of
+from ragrounds.extensions.studies.headings import Headings, ShownLine
 from ragrounds.extensions.studies.study import Study, StudyAnalysis, StudyCorrelation, StudyLine
 
-State = Literal["done", "part", "to do", "lacks", "failed"]
-"""State of a cell: complete; some attempts done; not begun; missing a requirement; failed."""
+State = Literal["done", "part", "to do", "lacks", "failed", "published"]
+"""State of a cell: complete; some attempts done; not begun; missing a requirement; failed.
+
+``published``: the paper's figure alone, because the call replaced the model or the corpus that the line names.
+"""
 _ORDER: tuple[State, ...] = ("done", "part", "to do", "lacks", "failed")
 CellPosition = tuple[str, str]
 """Row and column."""
@@ -50,7 +54,9 @@ class TableCell(Struct, frozen=True, kw_only=True):
     """Cell of the table. Figures are in the unit of the paper: percents are from 0 to 100."""
 
     row: str
+    """Heading of its row."""
     column: str
+    """Heading of its column."""
     state: State
     why: str = ""
     value: float | None = None
@@ -114,8 +120,11 @@ class StudyTable(Struct, frozen=True, kw_only=True):
 
     @property
     def carried(self) -> StudyTable:
-        """Table with only the cells that are carried out, without those computed from others."""
-        rows = (replace(row, cells=tuple(cell for cell in row.cells if not cell.computed)) for row in self.rows)
+        """Table with only the cells that are carried out, without those computed from others or only published."""
+        rows = (
+            replace(row, cells=tuple(cell for cell in row.cells if not cell.computed and cell.state != "published"))
+            for row in self.rows
+        )
         return replace(self, rows=tuple(rows))
 
 
@@ -123,9 +132,8 @@ def study_table(
     study: Study,
     results: Mapping[CellPosition, CellResult],
     overrides: Mapping[str, object] | None = None,
-    *,
-    only_rows: Collection[str] = (),
-    only_columns: Collection[str] = (),
+    row_headings: Headings | None = None,
+    column_headings: Headings | None = None,
 ) -> StudyTable:
     """Build the table of a study from its cells' results; cells without a result are still to do.
 
@@ -134,34 +142,42 @@ def study_table(
         results: results of its cells.
         overrides: a call's overrides for all cells, which the table's notes list, because the figures then differ from
             the study's file.
-        only_rows, only_columns: names of the rows and columns to show; empty: all. If given, correlations over all rows
-            are left out.
+        row_headings, column_headings: rows and columns to show; ``None``: all, as the study has them. If some are left
+            out, correlations over all rows are left out, too.
     """
     scopes = {"retriever": " (where they search and their row names none)"}
     reported = {name: value for name, value in (overrides or {}).items() if name in _REPORTED_OVERRIDES}
     overrides_text = ", ".join(f"{name} = {value}{scopes.get(name, '')}" for name, value in reported.items())
-    cells = _Cells(study, results)
-    columns = [
-        column for column in study.columns if not column.hidden and (not only_columns or column.name in only_columns)
-    ]
+    row_headings = row_headings or Headings(study, list(study.cells()), "row")
+    column_headings = column_headings or Headings(study, list(study.cells()), "column")
+    cells = _Cells(study, results, row_headings.of)
+    columns = column_headings.shown
     rows = [
-        TableRow(name=row.name, group=row.group, cells=tuple(cells.cell(row, column) for column in columns))
-        for row in study.rows
-        if not row.hidden and (not only_rows or row.name in only_rows)
+        TableRow(
+            name=row.heading,
+            group=row.line.group if row.has_published else "",
+            cells=tuple(cells.cell(row, column) for column in columns),
+        )
+        for row in row_headings.shown
     ]
-    correlations = () if only_rows or only_columns else study.correlations
+    measured_rows = [row for shown, row in zip(row_headings.shown, rows, strict=True) if not shown.line.mean]
+    correlations = () if row_headings.is_partial or column_headings.is_partial else study.correlations
+    equal = "; ".join(
+        " = ".join(map(repr, names)) for headings in (row_headings, column_headings) for names in headings.equal
+    )
     return StudyTable(
         study=study.name,
         title=study.title,
         source=study.source,
-        columns=tuple(column.name for column in columns),
+        columns=tuple(column.heading for column in columns),
         rows=tuple(rows),
         digits=study.digits,
         spread=study.spread,
-        baseline=study.baseline,
+        baseline=row_headings.of.get(study.baseline, ""),
         notes=(
             *([f"In place of what the study says, all cells have {overrides_text}."] if overrides_text else ()),
-            *(_correlation_note(correlation, study, rows) for correlation in correlations),
+            *([f"These are equal in this call, so their figures are shown once: {equal}."] if equal else ()),
+            *(_correlation_note(correlation, measured_rows) for correlation in correlations),
             *([study.note] if study.note else ()),
         ),
     )
@@ -170,13 +186,12 @@ def study_table(
 _REPORTED_OVERRIDES = ("model", "corpus", "retriever", "limit", "per_dataset", "epochs")
 
 
-def _correlation_note(correlation: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
+def _correlation_note(correlation: StudyCorrelation, rows: Sequence[TableRow]) -> str:
     """Return a sentence on the correlation of two columns."""
-    means = {row.name for row in study.rows if row.mean}
     pairs = []
     for row in rows:
         values = [next((cell.value for cell in row.cells if cell.column == name), None) for name in correlation.columns]
-        if row.name not in means and None not in values:
+        if None not in values:
             pairs.append(values)
     first, second = correlation.columns
     lead = f"{correlation.kind}'s correlation of {first} and {second} over {len(pairs):,} rows: "
@@ -199,8 +214,10 @@ _FIGURE_FIELDS = ("n", "missing", "failed", "failed_right", "imported", "measure
 class _Cells:
     """Results of all cells, each computed once."""
 
-    def __init__(self, study: Study, results: Mapping[CellPosition, CellResult]) -> None:
-        self._study = study
+    def __init__(
+        self, study: Study, results: Mapping[CellPosition, CellResult], row_headings: Mapping[str, str]
+    ) -> None:
+        self._study, self._row_headings = study, row_headings
         self._rows = {row.name: row for row in study.rows}
         self._columns = {column.name: column for column in study.columns}
         self._results = dict(results)
@@ -229,17 +246,23 @@ class _Cells:
         hidden = {name for name in names if self._columns[name].hidden}
         return _combine_parts({name: self.result(row, self._columns[name]) for name in names}, combine, hidden)
 
-    def cell(self, row: StudyLine, column: StudyLine) -> TableCell:
+    def cell(self, shown_row: ShownLine, shown_column: ShownLine) -> TableCell:
         """Return a cell as it is printed."""
-        result, published = self.result(row, column), self._study.published(row.name, column.name)
+        row, column = shown_row.line, shown_column.line
+        published = None
+        if shown_row.has_published and shown_column.has_published:
+            published = self._study.published(row.name, column.name)
+        result = CellResult(state="published")
+        if has_figures := shown_row.has_figures and shown_column.has_figures:
+            result = self.result(row, column)
         figure = result.figure or CellFigure(value=None, measure="")
         scale = 100.0 if figure.unit == "percent" else 1.0
         value = _times(figure.value, scale)
         spreads = {"binomial": figure.error, "epochs": figure.sd, "orders": figure.order_sd}
-        baseline_difference = self._difference(row, column)
+        baseline_difference = self._difference(row, column) if has_figures else None
         return TableCell(
-            row=row.name,
-            column=column.name,
+            row=shown_row.heading,
+            column=shown_column.heading,
             state=result.state,
             why=result.why,
             value=value,
@@ -259,7 +282,9 @@ class _Cells:
 
     def _difference(self, row: StudyLine, column: StudyLine) -> Estimate | None:
         """Return the difference of this row from the baseline, if both are means over the same questions."""
-        if not self._study.baseline or row.name == self._study.baseline or column.change or column.difference:
+        if not self._study.baseline or column.change or column.difference:
+            return None
+        if self._row_headings[row.name] == self._row_headings[self._study.baseline]:
             return None
         row_figure, baseline = (self.result(line, column).figure for line in (row, self._rows[self._study.baseline]))
         if row_figure is None or baseline is None or row_figure.sample is None or baseline.sample is None:

@@ -12,7 +12,15 @@ from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import RunFigures
 from ragrounds.evals.compare.published import PrintedFigure, PrintedTables
-from ragrounds.extensions.studies.study import Settings, Study, StudyCell, agent_text, open_study, shipped_studies
+from ragrounds.extensions.studies.study import (
+    Settings,
+    Study,
+    StudyCell,
+    agent_text,
+    model_name,
+    open_study,
+    shipped_studies,
+)
 
 
 def _find_printed(run: Run, models: Sequence[str], line: RunFigures, scorer: str) -> PrintedFigure | None:
@@ -20,7 +28,7 @@ def _find_printed(run: Run, models: Sequence[str], line: RunFigures, scorer: str
 
     The agent with all its parameters, the model, the judge, the corpora and the datasets must be the same.
     """
-    judges = {judge.partition("[")[0].partition(":")[2] for judge in line.judges.judges} if line.judges else set[str]()
+    judges = {model_name(judge) for judge in line.judges.judges} if line.judges else set[str]()
     for study, cells in _studies():
         mean_columns = {column.name: column.mean for column in study.columns if column.mean}
         for row in study.rows:
@@ -55,7 +63,7 @@ def _is_same_run(settings: Settings, run: Run, models: Sequence[str], scorer: st
     """Return True if a cell's settings are those of a run. A model is identified by its name, for any server."""
     card, model = card_of(str(settings["benchmark"])), str(settings.get("model", ""))
     model_names = [model_text.partition(":")[2] for model_text in models if model]
-    if model_names != [model.partition("[")[0].partition(":")[2]]:
+    if model_names != [model_name(model)]:
         return False
     if parse(str(settings["agent"])).name != run.agent.partition("[")[0]:
         return False

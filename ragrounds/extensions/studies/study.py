@@ -143,11 +143,14 @@ class StudyCell(Struct, frozen=True, kw_only=True):
     column: str
     kind: CellKind
     settings: Settings
+    replaced: dict[str, str] = field(default_factory=dict)
+    """Model and corpus of a call, if the cell's row, column or study names others."""
 
     @property
     def name(self) -> str:
-        """Row and column of the cell."""
-        return f"{self.row} · {self.column}"
+        """Row and column of the cell, with the model and corpus that a call put in place of theirs."""
+        position = f"{self.row} · {self.column}"
+        return f"{', '.join(self.replaced.values())} ({position})" if self.replaced else position
 
     @property
     def key(self) -> str:
@@ -228,6 +231,11 @@ def agent_text(settings: Settings) -> str:
     if isinstance(k := settings.get("k"), int) and "top_k" in agent.parameters:
         parameters["top_k"] = k
     return str(spec.having(**{key: value for key, value in parameters.items() if key not in spec.parameters}))
+
+
+def model_name(text: str) -> str:
+    """Return the name of a model without its server and options: the same model for any server."""
+    return text.partition("[")[0].partition(":")[2]
 
 
 def shipped_studies() -> list[str]:

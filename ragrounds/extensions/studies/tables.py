@@ -46,7 +46,7 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
     yield f"{source}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {period}."
     compared = [cell for cell in table.cells if cell.deviation is not None]
     if not compared:
-        yield "None of them has a published figure."
+        yield "None of them has a published figure to compare with."
         return
     by_deviation = sorted(compared, key=lambda cell: abs(cell.deviation or 0.0))
     farthest, median = by_deviation[-1], abs(by_deviation[len(by_deviation) // 2].deviation or 0.0)
@@ -91,7 +91,7 @@ def _with(runs: Sequence[Run]) -> str:
 
 
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "not run", "failed": "failed"}
-_MARKS = {"part": "…", "to do": UNKNOWN, "lacks": UNKNOWN, "failed": "failed"}
+_MARKS = {"part": "…", "to do": UNKNOWN, "lacks": UNKNOWN, "failed": "failed", "published": ""}
 _CSV = (
     "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "failed_right",
     "published", "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why",
