@@ -94,11 +94,11 @@ UNKNOWN = Gold(question_id="q/1", answer="A")
 GOOD, BAD = passage("gold"), passage("other", "Tendons of the thumb.")
 PARTLY = Gold(question_id="q/1", answer="A", documents=("gold", "second"))
 LOSSES = {
-    "gold never found": ("never found", "gold was never found (1 search, 1 different passages)",
+    "gold never found": ("never found", "no gold in 1 search, 1 different passages",
                          Case([search("wrist drop nerve", BAD), model(BAD.text)])),
-    "queries drift": ("never found", "gold was never found (2 searches, 1 different passages)",
+    "queries drift": ("never found", "no gold in 2 searches, 1 different passages",
                       Case([search("wrist drop humerus", BAD), search("history of plaster", BAD), model("?")])),
-    "a query is repeated": ("never found", "gold was never found (2 searches, 1 different passages)",
+    "a query is repeated": ("never found", "no gold in 2 searches, 1 different passages",
                             Case([search("wrist drop", BAD), search("Wrist  drop", BAD), model(BAD.text)])),
     "some gold is found": ("never found", "1 of 2 gold documents were found and shown; never found: second",
                            Case([search("x", GOOD), model(GOOD.text)], gold=PARTLY)),
@@ -125,7 +125,7 @@ LOSSES = {
     "the letter is another": ("ignored", "reply 1 of 1 ended at option A, and the answer is B (a sign, no proof",
                               Case([search("x", BAD), model("?")], gold=UNKNOWN,
                                    text="It is the radial nerve: option B.")),
-    "no search is made": ("no search", "no search is among its calls", Case([model("What is it?")])),
+    "no search is made": ("no search", "none is among its calls", Case([model("What is it?")])),
     "no prompt is recorded": ("not known", "calls of it are not recorded", Case([TracedCall(call("model"))])),
     "no later prompt is recorded": ("not known", "which prompts followed is not recorded",
                                     Case([search("x", GOOD), TracedCall(call("model"))])),

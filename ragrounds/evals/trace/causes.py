@@ -63,8 +63,8 @@ class Cause(Struct, frozen=True, kw_only=True):
 
     @property
     def description(self) -> str:
-        """Return the cause as every screen shows it: ``likely never found: gold was never found (2 searches, 9
-        different passages)``.
+        """Return the cause as every screen shows it: ``likely never found: no gold in 2 searches, 9 different
+        passages``.
 
         A word that is a fact, and explains nothing, has no *likely*.
         """
@@ -176,7 +176,7 @@ def _of_searches(
 ) -> Cause:
     if not hops:
         unknown = searches_unknown(attempt, calls)
-        return Cause(word="not known" if unknown else "no search", text=unknown or "no search is among its calls")
+        return Cause(word="not known" if unknown else "no search", text=unknown or "none is among its calls")
     golden = set(gold.documents)
     if not golden:
         if question.options and _telling(question.options.get(gold.answer, "")) and score.prediction:
@@ -187,7 +187,7 @@ def _of_searches(
     if len(missing) == len(golden):
         count_words = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
         passages = sum(hop.new for hop in hops)
-        return Cause(word="never found", text=f"gold was never found ({count_words}, {passages} different passages)")
+        return Cause(word="never found", text=f"no gold in {count_words}, {passages} different passages")
     reached = _reached(attempt, calls, hops, partly=bool(score.value))
     if missing and reached.word == "ignored":
         n = len(golden) - len(missing)
