@@ -100,7 +100,12 @@ def kept_options(
         raise UserError(
             f"The run {run.id} was started with {', '.join(map(repr, code))}, which is code, and a store never "
             "starts code. "
-            f"{f'Resume it with its own command: {resume}' if argument_names is None else f'Add {code_options}'}"
+            + (
+                "Resume it with its own command; add its --until, --max-questions, budgets and other agents, which are "
+                f"not stored: {resume}"
+                if argument_names is None
+                else f"Add {code_options}"
+            )
         )
     return run, Asked(run.asked.folder, _pin_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 
