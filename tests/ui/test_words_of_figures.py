@@ -5,6 +5,8 @@ import json
 import pytest
 
 from ragrounds.cli.output import print_json
+from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, StopRecord
+from ragrounds.ui.tables.claim_text import stop_text
 from ragrounds.ui.text import figure_text, in_scale, number_of, percent, points
 
 
@@ -40,3 +42,13 @@ def test_json_has_none_either(capfdbinary):
 def test_numbers_go_with_their_nouns():
     assert [number_of(n, "call") for n in (0, 1, 2, 2000)] == ["0 calls", "1 call", "2 calls", "2,000 calls"]
     assert [number_of(n, "match") for n in (1, 2)] == ["1 match", "2 matches"]
+
+
+@pytest.mark.parametrize(
+    ("questions", "draws"), [(38, ""), (76, " in 38 draws (n: one of each dataset, with its duplicates)")]
+)
+def test_a_stop_says_what_its_draws_are_if_they_are_no_questions(questions, draws):
+    condition = ConditionVerdict(decision="holds", level=0.95, rounds=36, missing=2)
+    state = ClaimVerdict(claim="c", decision="holds", questions=questions, conditions=(condition,))
+    *_, last = stop_text(StopRecord(runs=("r",), seed=3, scorer="robust", state=state)).splitlines()
+    assert last == f"  {questions} questions{draws}, in the random order of --seed 3"

@@ -90,7 +90,9 @@ def stop_text(record: StopRecord) -> str:
         left_out = f", {condition.missing:,} without a score left out" if condition.missing else ""
         p = "" if condition.p is None else f", p = {p_value(condition.p)}".replace("= <", "< ")
         lines.append(f"  {_condition_text(condition)} (always valid){p}, n = {condition.rounds:,}{left_out}")
-    counted = f"  {state.questions:,} questions, in the random order of --seed {record.seed}"
+    draws = max((condition.rounds + condition.missing for condition in state.conditions), default=0)
+    drawn = f" in {draws:,} draws (n: one of each dataset, with its duplicates)" if draws < state.questions else ""
+    counted = f"  {state.questions:,} questions{drawn}, in the random order of --seed {record.seed}"
     lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
 
