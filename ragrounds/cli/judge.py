@@ -138,8 +138,9 @@ def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: option
         print_json({"file": str(arguments.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels,
                     "answers": dict(sheet.answers)})  # fmt: skip
     agreement_arguments = f"{join(runs)} --kind {quote(arguments.kind)} --human {quote(str(arguments.out))}"
+    noun = "answers" if sheet.items == sum(sheet.answers.values()) else "statements"
     say(
-        f"{arguments.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
+        f"{arguments.out}: {sheet.items:,} of {sheet.of:,} judged {noun}, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {agreement_arguments}"
         + (f" --epoch {arguments.epoch}" if arguments.epoch else "")
     )

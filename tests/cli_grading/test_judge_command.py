@@ -191,7 +191,7 @@ def test_a_panel(judge, home):
     done = judge("direct", "--kind", "equivalence", *panel, "--judge", "openai:grader-late")
     assert done.returncode == 0, done.stderr
     assert "50.00" in done.stdout
-    assert "5 items judged, 0 without a majority; Fleiss' kappa" in done.stderr
+    assert "5 answers judged, 0 without a majority; Fleiss' kappa" in done.stderr
     graded = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
     assert (graded["panel"]["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
     twice = judge("direct", "--kind", "equivalence", *panel, *panel)
@@ -410,7 +410,7 @@ def test_another_server_that_judges_stops_or_judges_anew(command, home):
 def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, command, home, tmp_path):
     stage(home, "direct", [*ANSWERS[:3], "rest", *ANSWERS[4:]])
     alone = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-mild")
-    assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 items it judged\. Nothing shows", alone.stderr)
+    assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 answers it judged\. Nothing shows", alone.stderr)
     sheet = tmp_path / "labels.csv"
     assert command("judge", "sheet", "direct", "--out", str(sheet)).returncode == 0
     with sheet.open(encoding="utf-8-sig", newline="") as file:

@@ -127,7 +127,7 @@ def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
     for name, answers in (("direct", ANSWERS), ("other", [ANSWERS[0], *(f"{text} or so" for text in ANSWERS[1:])])):
         judged_run(home, name, answers)
     done = command("judge", "sheet", "direct", "other")
-    assert "12 of 12 judged items" in done.stderr
+    assert "12 of 12 judged answers" in done.stderr
     assert "ragrounds judge agreement direct other --kind equivalence --human labels.csv" in done.stderr
     assert {(row["code"], row["item"]) for row in rows(tmp_path / "labels.csv")} == {
         (item_code(run, f"og/{n}"), f"og/{n}") for run in ("direct-1", "other-1") for n in range(6)
@@ -230,7 +230,7 @@ def test_items_that_a_panel_has_no_majority_on_are_in_the_sheet(command, home, t
     stage(home, "direct", [f"{'methylene blue' if n == 3 else 'no idea'} {n}" for n in range(6)])
     judged_by(command, "grader", "grader-mild")  # the mild one finds all equivalent
     done = command("judge", "sheet", "direct")
-    assert "6 of 6 judged items, without the verdicts" in done.stderr
+    assert "6 of 6 judged answers, without the verdicts" in done.stderr
     assert len({row["digest"] for row in rows(tmp_path / "labels.csv")}) == 6
 
 
@@ -243,7 +243,7 @@ def test_a_sample_goes_by_its_seed(command, home, tmp_path):
             "--rater", "ben",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert f"{limit} of 6 judged items" in done.stderr
+        assert f"{limit} of 6 judged answers" in done.stderr
     items = {name: [row["item"] for row in rows(tmp_path / f"{name}.csv")] for name in "abc"}
     assert items["a"] == items["b"][:3]
     assert items["b"] != items["c"]

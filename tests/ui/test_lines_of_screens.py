@@ -89,7 +89,7 @@ def test_judging_ends_with_at_most_three_remarks() -> None:
     assert total == "2 runs: 18 answers judged by m; 2 scores missing."
     assert costs.startswith("18 model calls: 18 made now")
     assert remarks[0] == "1 of 10 verdicts are missing: no verdict (1)."
-    assert remarks[1].startswith("Note: m[a=1] said 'equal' of all 9 items it judged.")
+    assert remarks[1].startswith("Note: m[a=1] said 'equal' of all 9 answers it judged.")
     assert remarks[2:] == ["run-0: m passes 0.", "3 more remarks: --full."]
     assert len(list(bill_lines(judged, full=True))) == 2 + 6
 
