@@ -128,7 +128,10 @@ def table_1(rows: Rows, agents: Collection[str]) -> Iterator[Shown]:
 def sentences(text: str, agents: Collection[str]) -> Iterator[Shown]:
     """What the sentences around Table 1 say in figures."""
     text = " ".join(text.replace("\xa0", " ").split())
-    doubts = re.search(r"Not answered[^:]*: (.*?\d)\.(?= [A-Z4≥])", text)
+    for count, agent, most, last in re.findall(r"Not answered[^:]*: (\d+) \((.+?)\) to (\d+) \((.+?)\)", text):
+        yield "not answered", agent, count
+        yield "not answered", last, most
+    doubts = re.search(r"Not answered[^:]*: (?!\d)(.*?\d)\.(?= [A-Z4≥])", text)
     for part in doubts[1].split("; ") if doubts else ():
         agent = next(name for name in agents if part.startswith(name))
         for count in part.removeprefix(agent).strip().split(", "):
@@ -137,7 +140,7 @@ def sentences(text: str, agents: Collection[str]) -> Iterator[Shown]:
                 if "best" in count
                 else (count.split()[1], agent, count.split()[0])
             )
-    if bill := re.search(r"may bill the ([\d,]+) requests?", text):
+    if bill := re.search(r"at least; ([\d,]+) requests? without", text):
         yield "without an answer", "all", bill[1]
     for agent, score in re.findall(r"([\w\[\]=]+) \((\d+\.\d\d)\) needs", text):
         yield "score", agent, score
@@ -153,6 +156,7 @@ def every_table(rows: Callable[[str], Rows], agents: Collection[str]) -> Iterato
     yield from named(outcomes, agents, OUTCOMES)
     yield "without an answer", "all", sum(int(outcomes[agent]["no answer"]) for agent in agents)
     for agent in agents:
+        yield "not answered", agent, sum(int(outcomes[agent][name]) for name in list(OUTCOMES)[:4])
         yield from both_ends("score", agent, scores[agent]["95 %"])
     for pair, cells in rows("paired differences under robust").items():
         if len(sides := pair.split(" - ")) == 2:
@@ -247,10 +251,11 @@ def one_run(text: str, agent: str) -> Iterator[Shown]:
     for count in counts[1].split(", "):
         yield count.split()[1], agent, count.split()[0]
     for what in ("paid", "full price"):
-        cost = re.search(rf"{what} (at least, ([\d,]+) requests? got no answer: )?(\$[\d.]+)", text)
-        yield what, agent, cost[3]
+        cost = re.search(rf"{what} (≥ )?(\$[\d.]+)", text)
+        yield what, agent, cost[2]
         yield f"{what} is a lower bound", agent, str(bool(cost[1]))
-        yield "without an answer", agent, cost[2] or "0"
+    unanswered = re.search(r"([\d,]+) requests? without an answer", text)
+    yield "without an answer", agent, unanswered[1] if unanswered else "0"
     if judging := re.search(r"judging (\S+) paid", text):
         yield "judging", agent, judging[1]
     tokens, seconds = re.search(r"tokens (.+?) in, (.+?) out", text), re.search(r"time a question ([\d.]+ m?s)", text)

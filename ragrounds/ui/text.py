@@ -65,6 +65,11 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines).replace("\0", " ")
 
 
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a note, with its period."""
+    return text.partition(". ")[0].removesuffix(".") + "."
+
+
 def figure_text(value: float, form: str) -> str:
     """Format a number with a Python format spec. A value that rounds to 0 gets no minus: ``0.00``, never ``-0.00``."""
     text = format(value, form)

@@ -113,7 +113,9 @@ def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, 
         done = command("runs", "resume", run)
         assert done.returncode == 2, run
         assert "which is code, and a store never starts code" in done.stderr, run
-        assert "add its --until, --max-questions, budgets and other agents, which are not stored: cd" in done.stderr, run
+        assert "add its --until, --max-questions, budgets and other agents, which are not stored: cd" in done.stderr, (
+            run
+        )
         assert "ragrounds run --benchmark planted:FAMILY:x --agent" in done.stderr, run
         assert not ran.exists(), run
 

@@ -26,6 +26,7 @@ from ragrounds.ui.tables.judge_tables import bill_lines
 from ragrounds.ui.text import wrapped
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli
+from tests.hospital import write_hospital
 
 AGENTS = ("direct_cot", "vanilla_rag[top_k=8]", "search_o1", "cot_refine")
 
@@ -43,13 +44,17 @@ def test_comparison_and_run_fit_a_small_terminal(home: Path) -> None:
     asked = questions(80)
     with Store(home) as store:
         for place, agent in enumerate(AGENTS):
-            failed = dict.fromkeys(range(8 * place, 8 * place + 8), "failed")
+            failed = dict.fromkeys(range(8 * place, 9 * place + 8), "failed")
             failed |= dict.fromkeys(range(8 * place, 8 * place + 3), "blocked")
             right = [int(index not in failed and index % 4 <= place) for index in range(80)]
             cost = {"cost_uncached": 0.01 * (place + 1), "unanswered": 1}
-            add_run(store, agent, asked, right, status=failed, **cost, id=f"run-{place}")
-    assert len(lines(rr.compare(list(AGENTS)))) <= 24
-    assert len(lines(rr.load("search_o1"))) <= 20
+            texts = {index: f'{{"answer_choice": "{"BA"[value]}"}}' for index, value in enumerate(right)}
+            add_run(store, agent, asked, right, status=failed, texts=texts, **cost, id=f"run-{place}")
+    compared, shown = lines(rr.compare(list(AGENTS))), lines(rr.load("search_o1"))
+    assert len(compared) <= 24
+    assert "Not answered: 8 (direct_cot) to 11 (cot_refine)." in compared
+    assert len(shown) <= 20
+    assert {"paid ≥ $2.40", "full price ≥ $2.40"} <= {" ".join(line.split()) for line in shown}
 
 
 def test_a_ledger_is_one_table() -> None:
@@ -63,6 +68,9 @@ def test_a_ledger_is_one_table() -> None:
     assert "paid ≥ $0.00, full price (no cache) ≥ $123.00" in printed[1]
     assert printed[-1] == "left out at this width: reused, no answer, searches"
     assert len(printed) <= 17
+    unknown = replace(line, unpriced=1, cost_paid=None, cost_uncached=None)
+    view_of_unknown = LedgerView(ledger=replace(sums, total=unknown), unfinished=Spent(), place="the store")
+    assert lines(view_of_unknown)[1] == "costs by role, node, model are unknown: fill in prices.toml, then --reprice"
     everything = io.StringIO()
     view.draw(SafeConsole(width=80, file=everything), full=True)
     assert {"reused", "searches"} < set(everything.getvalue().split())
@@ -113,6 +121,19 @@ def test_a_list_has_a_line_for_each(command: Cli, kind: str, most: int) -> None:
     if kind == "agents":
         assert listed.index("no search") < names.index("direct") + 2
         assert not any("context_tokens" in line for line in listed)
+
+
+@pytest.mark.slow
+def test_a_hospitals_comparison_and_judged_run_fit_a_small_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGROUNDS_HOME", str(write_hospital(tmp_path).home))
+    printed = lines(rr.compare(["direct_cot", "vanilla_rag[top_k=8]", "search_o1", "./app.py:graph"]))
+    assert len(printed) <= 25
+    assert "Not answered, of all 107: 9 (direct_cot) to 27 (search_o1)." in printed
+    shown = lines(rr.load("search_o1"))
+    assert len(shown) <= 20
+    assert sum("withheld" in line for line in shown) == 1
 
 
 @pytest.mark.slow

@@ -64,4 +64,4 @@ def withheld_notes(runs: Sequence[Run], scores: Mapping[str, Mapping[str, Sequen
     for run in runs:
         for name, run_scores in scores[run.id].items():
             if reason := withheld_reason(run_scores):
-                yield f"{run.id}: the scores under {name} are {reason}."
+                yield f"{run.id}: the scores under {name} are {WITHHELD}. {reason.removeprefix(f'{WITHHELD}: ')}."

@@ -35,6 +35,7 @@ from ragrounds.ui.text import (
     duration,
     ends,
     figure_text,
+    first_sentence,
     in_scale,
     joined_words,
     number_of,
@@ -50,8 +51,8 @@ _PIPED_WIDTH = 80
 """Width of the frontier in a file or a pipe, which has no width of its own."""
 _NAME_WIDTH = 30
 """Width in columns beyond which what a run's name has in common with others is shortened."""
-_MAX_NOTES = 2
-"""Number of notes that are printed; further notes are counted."""
+_MAX_REMARKS = 3
+"""Number of remarks that are printed; further remarks are counted."""
 _PRICED_QUESTIONS = 100
 """Number of questions that a price refers to."""
 
@@ -64,7 +65,7 @@ def print_one_screen(
     *,
     table_only: bool = False,
 ) -> None:
-    """Print a comparison in at most 24 lines of 80 columns for up to five runs, and one line for each further run.
+    """Print a comparison in at most 25 lines of 80 columns for up to four runs, and one line for each further run.
 
     Args:
         comparison: a comparison of any number of runs.
@@ -77,11 +78,17 @@ def print_one_screen(
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     print_table(summary_table(comparison, tables, names), console)
-    remarks = [*(_mark_sentences(tables[:1], names) if table_only else table_remarks(comparison, tables, names))]
+    marks, remarks = list(_mark_sentences(tables[:1], names)), list[str]()
+    if not table_only:
+        marks += _bill_sentences(comparison)
+        remarks += _unanswered_sentences(comparison, tables, names, width)
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
-    for line in remarks:
-        console.print(Text(wrapped(line, width)))
+    remarks += (f"Note: {safe(first_sentence(note))}" for note in comparison.notes)
+    for line in filter(None, ("; ".join(marks), *remarks[:_MAX_REMARKS])):
+        console.print(Text(wrapped(line, width)), soft_wrap=True)
+    if (hidden := len(remarks) - _MAX_REMARKS) > 0:
+        console.print(Text(f"{number_of(hidden, 'more remark')}: --full."))
     is_drawn = not table_only and bool(tables) and len(comparison.rows) > 2
     if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:
         least, greatest = _PICTURE_LINES
@@ -91,12 +98,6 @@ def print_one_screen(
         console.print(draw(picture, across, height))
     elif is_drawn and (tables[0].unit, tables[0].direction) == ("percent", "higher"):
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width)))
-    for note in comparison.notes[:_MAX_NOTES]:
-        # With its command, if it begins with one: `--full` has the others.
-        text = note.partition(". `")[0].removesuffix(".") + "."
-        console.print(Text(wrapped(f"Note: {safe(text)}", width)), soft_wrap=True)
-    if comparison.notes[_MAX_NOTES:]:
-        console.print(Text(f"{number_of(len(comparison.notes[_MAX_NOTES:]), 'more note')}: --full"))
 
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
@@ -460,11 +461,20 @@ def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> 
 
 def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
     """Yield what was not answered, what was not recorded, and costs that are lower bounds."""
-    counted, remarks = comparison.outcomes(), []
+    yield from _unanswered_sentences(comparison, tables, names)
+    yield from _bill_sentences(comparison)
+
+
+def _unanswered_sentences(
+    comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str], width: int | None = None
+) -> Iterator[str]:
+    """Yield what was not answered and not recorded, by run; if that is wider than `width`, least and most of a run."""
+    counted, remarks, unanswered = comparison.outcomes(), [], dict[str, int]()
     lines = {line.run: line for line in tables[0].lines} if tables else {}
     for row in comparison.rows:
         outcomes: Mapping[str, int] = counted.get(row.run, {})
         other_outcomes = [name for name in OUTCOMES if name != "answered" and outcomes.get(name)]
+        unanswered[row.run] = sum(outcomes[name] for name in other_outcomes)
         parts = [f"{outcomes[name]:,} {name.replace('_', ' ')}" for name in other_outcomes]
         if (line := lines.get(row.run)) and parts and line.overall.is_open:
             parts.append(f"at best {in_scale(line.overall.best, tables[0].unit)}")
@@ -476,6 +486,14 @@ def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names
             remarks.append(f"{names[row.run]} {', '.join(parts)}")
     if remarks:
         is_part = any(line.overall.n < comparison.questions for line in lines.values())
-        yield f"Not answered{f', of all {comparison.questions:,}' if is_part else ''}: {'; '.join(remarks)}."
+        subject, details = f"Not answered{f', of all {comparison.questions:,}' if is_part else ''}:", "; ".join(remarks)
+        ends_of_runs = sorted(unanswered, key=unanswered.__getitem__)[:: len(unanswered) - 1 or 1]
+        if width is not None and len(subject + details) > width and len(ends_of_runs) > 1 and any(unanswered.values()):
+            details = " to ".join(f"{unanswered[run]:,} ({names[run]})" for run in ends_of_runs)
+        yield f"{subject} {details}."
+
+
+def _bill_sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield whose costs are lower bounds."""
     if count := sum(row.unanswered for row in comparison.rows):
-        yield f"≥ and ► are at least: a provider may bill the {number_of(count, 'request')} without an answer."
+        yield f"≥, ►: at least; {number_of(count, 'request')} without an answer may be billed."

@@ -24,7 +24,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import alone_words, short_models
 from ragrounds.ui.tables.text_tables import print_table
-from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
+from ragrounds.ui.text import age, dollars, duration, first_sentence, in_scale, number_of, safe, tokens
 
 
 def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
@@ -123,7 +123,7 @@ def print_run(
             ("answered by", ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items()))
             for names in comparison.rows[0].answered_by.values()
         ]
-        rows += [("note", note) for note in (comparison.notes if full else comparison.notes[:1])]
+        rows += [("note", note) for note in (comparison.notes if full else map(first_sentence, comparison.notes[:1]))]
     if full:
         rows += _identity_facts(run, comparison, reads)
     else:
@@ -182,18 +182,18 @@ def _identity_facts(run: Run, comparison: Comparison | None, reads: Sequence[Rea
 
 
 def _figure_facts(row: RunTotals) -> list[tuple[str, str]]:
-    lower_bound = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
     usage = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         (
             "calls",
-            made_words(row) + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
+            made_words(row)
+            + (f", {number_of(row.unanswered, 'request')} without an answer" if row.unanswered else "")
+            + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
         ("tokens", usage),
-        ("paid", f"{lower_bound if row.cost_paid is not None else ''}{dollars(row.cost_paid)}"),
-        ("full price", f"{lower_bound if row.cost_uncached is not None else ''}{dollars(row.cost_uncached)}"),
+        *((column.heading, column.cell(row)) for column in LISTED if column.least_where),
         *([("judging", f"{dollars(row.cost_judging)} paid in addition")] if row.judging_calls else []),
         ("time a question", duration(row.seconds)),
     ]
@@ -233,12 +233,15 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
         if column.name not in optional or any(column.value_in(line) for line in lines)
     ]
     by = f"costs by {', '.join(ledger.by)}" if ledger.by else "costs"
+    paid, full_price = _PAID.cell(ledger.total), _FULL_PRICE.cell(ledger.total)
+    hint = "unknown: fill in prices.toml, then --reprice" * bool(ledger.total.unpriced)
+    is_known = not hint or {paid, full_price} != {dollars(None)}
     return table_of(
         "ledger",
         lines,
         (*map(name, ledger.by), *columns),
-        title=f"{by}: paid {_PAID.cell(ledger.total)}, full price (no cache) {_FULL_PRICE.cell(ledger.total)}",
-        about="unknown: give prices in prices.toml, then --reprice" * bool(ledger.total.unpriced),
+        title=f"{by}: paid {paid}, full price (no cache) {full_price}" if is_known else f"{by} are {hint}",
+        about=hint if is_known else "",
     )
 
 
