@@ -47,7 +47,7 @@ _HEX = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b")
 _BAR = re.compile("[▏▎▍▌▋▊▉█]+")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _TIME = re.compile(
-    r"\b\d+(?:[.,]\d+)*\s?(?:ms|s|min|h|d|seconds?|minutes?)\b|\b\d\d:\d\d(:\d\d)?\b|"
+    r"(?:<|\b)\d+(?:[.,]\d+)*\s?(?:ms|s|min|h|d|seconds?|minutes?)\b|\b\d\d:\d\d(:\d\d)?\b|"
     r"\b\d{4}-\d\d-\d\d\b|\bnow\b|\b\d+(?:[.,]\d+)? ?(?:kB|MB|bytes)\b"
 )
 
