@@ -78,14 +78,12 @@ def print_one_screen(
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     print_table(summary_table(comparison, tables, names), console)
-    marks, remarks = list(_mark_sentences(tables[:1], names)), list[str]()
-    if not table_only:
-        marks += _bill_sentences(comparison)
-        remarks += _unanswered_sentences(comparison, tables, names, width)
+    marks = "; ".join(_mark_sentences(comparison, tables, names))
+    remarks = [] if table_only else list(doubt_sentences(comparison, tables, names, width))
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
     remarks += (f"Note: {safe(first_sentence(note))}" for note in comparison.notes)
-    for line in filter(None, ("; ".join(marks), *remarks[:_MAX_REMARKS])):
+    for line in filter(None, (marks, *remarks[:_MAX_REMARKS])):
         console.print(Text(wrapped(line, width)), soft_wrap=True)
     if (hidden := len(remarks) - _MAX_REMARKS) > 0:
         console.print(Text(f"{number_of(hidden, 'more remark')}: --full."))
@@ -124,8 +122,7 @@ def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapp
 
 def table_remarks(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> list[str]:
     """Return the lines below :func:`summary_table`: the meaning of its marks, and the doubts."""
-    doubts = " ".join(doubt_sentences(comparison, tables, names))
-    return [*_mark_sentences(tables[:1], names), *filter(None, [doubts])]
+    return [*_mark_sentences(comparison, tables, names), *doubt_sentences(comparison, tables, names)]
 
 
 def prices(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, str]:
@@ -443,9 +440,9 @@ def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Ite
         yield SMOLLM2_CAVEAT
 
 
-def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the differences refer to, and which test decides that a difference is significant."""
-    for table in tables:
+def _mark_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield what differences refer to, which test decides that one is significant, and why costs are lower bounds."""
+    for table in tables[:1]:
         if not table.pairs or not (reference := _reference_run(table)):
             continue
         significant = conclusions(table)
@@ -457,15 +454,11 @@ def _mark_sentences(tables: Sequence[ScorerTable], names: Mapping[str, str]) -> 
         alone = {frozenset((pair.first, pair.second)) for pair in table.pairs if pair.tests.leaves_out_0}
         is_corrected = not alone <= {frozenset((conclusion.better, conclusion.worse)) for conclusion in significant}
         yield f"diff.: to {names[reference]}{', uncorrected intervals' if is_corrected else ''}; {decides}"
+    if count := sum(row.unanswered for row in comparison.rows):
+        yield f"≥, ►: at least; {number_of(count, 'request')} without an answer may be billed."
 
 
-def doubt_sentences(comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield what was not answered, what was not recorded, and costs that are lower bounds."""
-    yield from _unanswered_sentences(comparison, tables, names)
-    yield from _bill_sentences(comparison)
-
-
-def _unanswered_sentences(
+def doubt_sentences(
     comparison: Comparison, tables: Sequence[ScorerTable], names: Mapping[str, str], width: int | None = None
 ) -> Iterator[str]:
     """Yield what was not answered and not recorded, by run; if that is wider than `width`, least and most of a run."""
@@ -491,9 +484,3 @@ def _unanswered_sentences(
         if width is not None and len(subject + details) > width and len(ends_of_runs) > 1 and any(unanswered.values()):
             details = " to ".join(f"{unanswered[run]:,} ({names[run]})" for run in ends_of_runs)
         yield f"{subject} {details}."
-
-
-def _bill_sentences(comparison: Comparison) -> Iterator[str]:
-    """Yield whose costs are lower bounds."""
-    if count := sum(row.unanswered for row in comparison.rows):
-        yield f"≥, ►: at least; {number_of(count, 'request')} without an answer may be billed."
