@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
-from ragrounds.evals.compare.figures import PairedFigure, QuestionCost
+from ragrounds.evals.compare.figures import QuestionCost
 from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.compare.strategy_steps import StrategyStep
@@ -261,22 +261,26 @@ def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Col
     """Return the columns of the difference to the reference run, with ▲ or ▼ if it is significant, and of its
     interval."""
     better_runs = {frozenset((entry.better, entry.worse)): entry.better for entry in conclusions(table)}
-    differences = dict[str, PairedFigure]()
+    differences = dict[str, tuple[float | None, ...]]()
     for pair in table.pairs:
-        if reference in (pair.first, pair.second) and pair.tests.difference is not None:
-            other = pair.first if pair.second == reference else pair.second
-            differences[other] = pair.tests if pair.first == reference else _swap_sides(pair.tests)
+        value, low, high = pair.tests.difference, pair.tests.low, pair.tests.high
+        if pair.first == reference:
+            differences[pair.second] = value, low, high
+        elif pair.second == reference:
+            differences[pair.first] = tuple(None if end is None else -end for end in (value, high, low))
+    unknown = (None,) * 3
 
     def difference(row: RunTotals) -> str:
-        if (tests := differences.get(row.run)) is None or tests.difference is None:
+        value, *_ = differences.get(row.run, unknown)
+        if value is None:
             return ""
         better = better_runs.get(frozenset((row.run, reference)))
         mark = "" if better is None else "▲" if (better == row.run) != (table.direction == "lower") else "▼"
-        return mark + difference_text(tests.difference, table.unit, 1)
+        return mark + difference_text(value, table.unit, 1)
 
     def interval(row: RunTotals) -> str:
-        tests = differences.get(row.run)
-        return "" if tests is None else ends(tests.low, tests.high, table.unit, 0, signed=True)
+        value, low, high = differences.get(row.run, unknown)
+        return "" if value is None else ends(low, high, table.unit, 0, signed=True)
 
     return Column("diff.", difference), Column("95 % ", interval)
 
@@ -291,17 +295,6 @@ def _reference_run(table: ScorerTable) -> str:
         return common.pop()
     scorer_finding = finding(table)
     return scorer_finding.best.run if scorer_finding else ""
-
-
-def _swap_sides(tests: PairedFigure) -> PairedFigure:
-    """Return a difference from the other side."""
-
-    def minus(value: float | None) -> float | None:
-        return None if value is None else -value
-
-    return PairedFigure(
-        difference=minus(tests.difference), low=minus(tests.high), high=minus(tests.low), n=tests.n, draws=tests.draws
-    )
 
 
 def run_costs(comparison: Comparison, tables: Sequence[ScorerTable]) -> dict[str, QuestionCost]:
