@@ -155,6 +155,12 @@ class JudgedRun(Bill, frozen=True, kw_only=True, omit_defaults=False):
     withheld: bool = False
     """True if the probes withheld the values of the scores."""
 
+    @property
+    def noun(self) -> str:
+        """Return the noun of what has a verdict of its own: answers, or their statements."""
+        axes = {(verdict.question_id, verdict.axis) for verdict in self.verdicts}
+        return "statement" if len(axes) > len({question_id for question_id, _ in axes}) else "answer"
+
 
 def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return judge → label for judges that gave one label to everything they judged, two items or more."""

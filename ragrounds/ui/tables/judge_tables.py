@@ -9,7 +9,7 @@ from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.ui.tables.comparison_words import short_models
-from ragrounds.ui.text import dollars, number_of, one_line, plural, safe, tokens
+from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 _MAX_REMARKS = 3
 """Maximum number of remarks that are printed by default."""
@@ -49,12 +49,6 @@ def bill_lines(judged: JudgedRuns, *, full: bool = False) -> Iterator[str]:
         yield f"{number_of(hidden, 'more remark')}: --full."
 
 
-def _judged_noun(graded: JudgedRun) -> str:
-    """Return the noun of what has a verdict of its own."""
-    axes = {(verdict.question_id, verdict.axis) for verdict in graded.verdicts}
-    return "statement" if len(axes) > len({question_id for question_id, _ in axes}) else "answer"
-
-
 def _verdict_counts(runs: Iterable[JudgedRun]) -> Counter[str]:
     return Counter(verdict.judge for run in runs for verdict in run.verdicts if verdict.outcome)
 
@@ -81,15 +75,15 @@ def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[tuple[str, st
     """Yield the remarks on a run's judges, each with its kind: their agreement, missing verdicts, probes, and what may
     bias them.
     """
-    panel, verdicts_by_judge, noun = graded.panel, _verdict_counts([graded]), _judged_noun(graded)
+    panel, verdicts_by_judge = graded.panel, _verdict_counts([graded])
     if panel and silent:
         counts = ", ".join(f"{safe(judge)} {verdicts_by_judge[judge]:,}" for judge in graded.judges)
-        yield "panel", f"Verdicts by judge, of {number_of(panel.judged, noun)}: {counts}."
+        yield "panel", f"Verdicts by judge, of {number_of(panel.judged, graded.noun)}: {counts}."
     elif panel:
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (panel.kappa, panel.alpha))
         yield (
             "panel",
-            f"{number_of(panel.judged, noun)} judged, {panel.undecided:,} without a majority; "
+            f"{number_of(panel.judged, graded.noun)} judged, {panel.undecided:,} without a majority; "
             f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}.",
         )
     missing_reasons = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
@@ -138,11 +132,11 @@ _MIN_VERDICTS = 6
 
 
 def _constant_judge_lines(graded: JudgedRun, verdicts_by_judge: Counter[str]) -> Iterator[str]:
-    panel, noun = graded.panel is not None, plural(_judged_noun(graded))
+    agreement = "No agreement with it is defined. " if graded.panel else ""
     for judge, label in graded.constant.items():
-        if verdicts_by_judge[judge] >= _MIN_VERDICTS or panel:
-            agreement = "No agreement with it is defined. " if panel else ""
+        if verdicts_by_judge[judge] >= _MIN_VERDICTS or graded.panel:
+            judged = number_of(verdicts_by_judge[judge], graded.noun)
             yield (
-                f"Note: {safe(judge)} said {label!r} of all {verdicts_by_judge[judge]:,} {noun} it judged. {agreement}"
+                f"Note: {safe(judge)} said {label!r} of all {judged} it judged. {agreement}"
                 "Nothing shows that it reads. Set it against people (`ragrounds judge sheet`), or take another judge."
             )
