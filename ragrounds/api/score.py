@@ -92,7 +92,7 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
             names = agent_names(self.comparison)
             print_one_screen(self.comparison, scorers[:_SHOWN], names, console, table_only=not full)
             if more := scorers[_SHOWN:]:
-                console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}", style="dim")
+                console.print(f"also (compare RUNS --scorer NAME): {', '.join(more)}")
 
     def own_frames(self) -> tuple[Frame, ...]:
         """Return the frames, judgements first."""

@@ -189,7 +189,7 @@ def label_rows(opened: Labelling, *, key: Callable[[], str] = pressed_key, conso
         console.rule(f"{index + 1:,} of {len(rows):,}")
         for heading, style in (("question", "bold"), ("beside", ""), ("answer", "")):
             title = "set against" if heading == "beside" else heading
-            console.print(Text(f"{title}: ", style="dim"), Text(safe(row[heading]), style=style))
+            console.print(Text(f"{title}: "), Text(safe(row[heading]), style=style))
         console.print(Text(f"{prompt}, s skip, b back, q stop? "), end="")
         pressed = key().casefold()
         console.print(Text(pressed if pressed.isprintable() else ""))

@@ -100,6 +100,9 @@ def test_judging_ends_with_at_most_three_remarks() -> None:
     assert remarks[1].startswith("Note: m[a=1] said 'equal' of all 9 answers it judged.")
     assert remarks[2:] == ["run-0: m passes 0.", "3 more remarks: --full."]
     assert len(list(bill_lines(judged, full=True))) == 2 + 6
+    failing = JudgeGate(judge="m[a=1]", noise="", withheld="fails", words=("m fails its probes.",))
+    worse = JudgedRuns(runs=(runs[0], replace(runs[1], gates=(failing,))), mute=(), ended="")
+    assert list(bill_lines(worse))[2] == "run-1: m fails its probes.", "the gravest first, of whichever run"
 
 
 def test_a_run_shows_the_options_that_were_typed(home: Path) -> None:

@@ -13,12 +13,17 @@ from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 _MAX_REMARKS = 3
 """Maximum number of remarks that are printed by default."""
+_KINDS = (
+    "withheld", "missing", "panel", "constant", "not probed", "probes", "other models", "same model", "inside",
+    "detail",
+)  # fmt: skip
+"""Kinds of remarks, the most important first."""
 
 
 def bill_lines(judged: JudgedRuns, *, full: bool = False) -> Iterator[str]:
     """Yield what was judged, by which judges, the costs, and remarks, each once with the runs that it is about.
 
-    With `full`, all remarks; else one of each kind, and at most three: the kinds are in the order of their importance.
+    With `full`, all remarks; else one of each kind, and at most three. The kinds are in the order of :data:`_KINDS`.
     """
     runs, is_written = judged.runs, not judged.mute
     verdicts_by_judge = _verdict_counts(runs)
@@ -39,9 +44,11 @@ def bill_lines(judged: JudgedRuns, *, full: bool = False) -> Iterator[str]:
     for run in runs:
         for kind, remark in _remarks(run, silent):
             runs_by_remark.setdefault((kind, remark), []).append(run.run)
-    first_of_kind = dict(reversed(runs_by_remark))
+    in_order = sorted(runs_by_remark, key=lambda remark: _KINDS.index(remark[0]))
+    first_of_kind = dict(reversed(in_order))
     shown = 0
-    for (kind, remark), run_ids in runs_by_remark.items():
+    for kind, remark in in_order:
+        run_ids = runs_by_remark[kind, remark]
         if full or (first_of_kind[kind] == remark and shown < _MAX_REMARKS):
             shown += 1
             yield remark if len(run_ids) == len(runs) else f"{safe(', '.join(run_ids))}: {remark}"
@@ -94,11 +101,11 @@ def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[tuple[str, st
         yield "constant", remark
     if graded.unprobed:
         yield (
-            "probes",
+            "not probed",
             f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads.",
         )
     for gate in graded.gates:
-        yield f"probes {gate.judge}", safe(gate.words[0])
+        yield "withheld" if gate.withheld else "probes", safe(gate.words[0])
     for text in graded.other_models:
         yield "other models", f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
@@ -108,7 +115,7 @@ def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[tuple[str, st
         yield "inside", f"Note: {safe(judge)} is also the judge inside the agent: what it likes was chosen before."
     for gate in graded.gates:
         for line in gate.words[1:]:
-            yield "probes in detail", safe(line)
+            yield "detail", safe(line)
 
 
 _EXCERPT_LENGTH = 120

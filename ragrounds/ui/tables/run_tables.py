@@ -240,7 +240,9 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
         "ledger",
         lines,
         (*map(name, ledger.by), *columns),
-        title=f"{by}: paid {paid}, full price (no cache) {full_price}" if is_known else f"{by} are {hint}",
+        title=f"{by}: paid {paid}, full price (no cache) {full_price}, judging included"
+        if is_known
+        else f"{by} are {hint}",
         about=hint if is_known else "",
     )
 

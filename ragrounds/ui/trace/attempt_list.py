@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from os.path import commonprefix
@@ -243,14 +244,18 @@ def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
 
 @lru_cache(maxsize=64)
 def _fit_names(agents: tuple[tuple[str, str], ...], size: int) -> dict[str, str]:
-    """Return names of at most this size: their beginnings, else their ends, else numbers, whatever is unique."""
+    """Return names of at most this size: their beginnings, else their ends if these are unique, else numbers for those
+    that are not.
+    """
     heads = {run: fit(name, size) for run, name in agents}
     tails = {run: name if len(name) <= size else f"…{name[1 - size :]}" for run, name in agents}
-    numbers = {run: f"#{number}" for number, (run, _) in enumerate(agents, 1)}
-    return next(
-        (cut_names for cut_names in (heads, tails) if size > 1 and len(set(cut_names.values())) == len(cut_names)),
-        numbers,
-    )
+    counts = Counter(heads.values())
+    if size > 1 and len(counts) < len(agents) and len(set(tails.values())) == len(agents):
+        return tails
+    return {
+        run: heads[run] if size > 1 and counts[heads[run]] == 1 else f"#{number}"
+        for number, (run, _) in enumerate(agents, 1)
+    }
 
 
 def attempt_heading(width: int, agents: Mapping[str, str], signs: bool = False) -> str:

@@ -58,7 +58,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
             title += f"  by  {loaded.summary.agent_name}  ({trace.run.id})"
         console.print(Rule(Text(one_line(title, 110)), align="left"))
         if node.kind == "attempt" and trace.notes:
-            console.print(Text(f"notes: {notes_cell(trace.notes)}", style="yellow"), soft_wrap=True)
+            console.print(Text(f"notes: {notes_cell(trace.notes)}"), soft_wrap=True)
         # Parts that its children show are left out if they follow.
         children_follow = node.kind != "attempt" and node.children
         blocks = [block for block in detail(loaded, node) if not (children_follow and block.elsewhere)]

@@ -21,7 +21,7 @@ from ragrounds.ui.trace.attempt_list import agent_cell, mark
 from ragrounds.ui.trace.layout import Cells, fit
 
 LEGEND = "8 passages   ★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
-NARROW_LEGEND = "8 found ★3 gold's rank ● seen ◐ cut ○ not shown · no gold ↻ again ! failed"
+NARROW_LEGEND = "8 passages ★3 gold's rank ● seen ◐ cut ○ not shown · no gold ↻ again ! failed"
 _LEAST = 7
 """Columns of a hop with signs alone: ``↻10★12●`` with a space."""
 _WORDS = 16

@@ -39,6 +39,7 @@ def test_a_run_has_its_name_of_tables() -> None:
         (("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["direct  ", "…op_k=1]", "…op_k=8]"]),
         (("vanilla_rag", "vanilla_rag[top_k=8]"), 8, ["…lla_rag", "…op_k=8]"]),
         (("one[a=1, same=yes]", "one[a=2, same=yes]"), 5, ["#1   ", "#2   "]),
+        (("direct", "one[a=1, same=yes]", "one[a=2, same=yes]"), 5, ["dire…", "#2   ", "#3   "]),
         (("direct", "direct"), 6, ["…-1f1)", "…-2f2)"]),
     ],
 )
