@@ -159,7 +159,7 @@ async def test_a_judge_without_any_verdict_replaces_nothing(store):
     assert panel.mute == ("openai:never",)
     first, _, second, *_ = bill_lines(panel)
     assert " judged by openai:judge; openai:never gave no verdict; no score was written" in first
-    assert second == f"Verdicts by judge, of {COUNT} items: openai:judge {COUNT}, openai:never 0."
+    assert second == f"Verdicts by judge, of {COUNT} answers: openai:judge {COUNT}, openai:never 0."
     (alone, *_) = bill_lines(made)
     assert alone == f"2 runs: 0 answers judged by openai:never; {2 * COUNT} scores missing."
     assert {run.id: store.scores(run, "equivalent") for run in runs} == before

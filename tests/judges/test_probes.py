@@ -102,7 +102,7 @@ def test_a_judge_that_fails_is_named_and_its_scores_are_withheld_everywhere(judg
     assert f"Withheld: openai:{model} fails its probes ({named})" in done.stderr
     said = command("compare", "direct", "--scorer", "equivalent")
     assert "scores are withheld, as the judge fails its probes" in said.stdout
-    assert f"withheld: openai:{model} fails its probes ({named})" in " ".join((said.stdout + said.stderr).split())
+    assert f"withheld. openai:{model} fails its probes ({named})" in " ".join((said.stdout + said.stderr).split())
     with Store(home) as store:
         scores = store.scores(store.run("direct"), "equivalent")
     assert {score.value for score in scores} == {None}

@@ -94,11 +94,11 @@ UNKNOWN = Gold(question_id="q/1", answer="A")
 GOOD, BAD = passage("gold"), passage("other", "Tendons of the thumb.")
 PARTLY = Gold(question_id="q/1", answer="A", documents=("gold", "second"))
 LOSSES = {
-    "gold never found": ("never found", "no gold in 1 search, 1 different passages",
+    "gold never found": ("never found", "no gold in 1 search, 1 different passage",
                          Case([search("wrist drop nerve", BAD), model(BAD.text)])),
-    "queries drift": ("never found", "no gold in 2 searches, 1 different passages",
+    "queries drift": ("never found", "no gold in 2 searches, 1 different passage",
                       Case([search("wrist drop humerus", BAD), search("history of plaster", BAD), model("?")])),
-    "a query is repeated": ("never found", "no gold in 2 searches, 1 different passages",
+    "a query is repeated": ("never found", "no gold in 2 searches, 1 different passage",
                             Case([search("wrist drop", BAD), search("Wrist  drop", BAD), model(BAD.text)])),
     "some gold is found": ("never found", "1 of 2 gold documents were found and shown; never found: second",
                            Case([search("x", GOOD), model(GOOD.text)], gold=PARTLY)),

@@ -14,7 +14,7 @@ from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 _MAX_REMARKS = 3
 """Maximum number of remarks that are printed by default."""
 _KINDS = (
-    "withheld", "missing", "panel", "constant", "not probed", "probes", "other models", "same model", "inside",
+    "withheld", "panel", "missing", "constant", "not probed", "probes", "other models", "same model", "inside",
     "detail",
 )  # fmt: skip
 """Kinds of remarks, the most important first."""

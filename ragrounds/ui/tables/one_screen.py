@@ -52,7 +52,9 @@ _PIPED_WIDTH = 80
 _NAME_WIDTH = 30
 """Width in columns beyond which what a run's name has in common with others is shortened."""
 _MAX_REMARKS = 3
-"""Number of remarks that are printed; further remarks are counted."""
+"""Number of remarks that are printed for many runs; further remarks are counted."""
+_MANY_RUNS = 4
+"""Number of runs from which on only the first sentence of a note is printed."""
 _PRICED_QUESTIONS = 100
 """Number of questions that a price refers to."""
 
@@ -82,10 +84,15 @@ def print_one_screen(
     remarks = [] if table_only else list(doubt_sentences(comparison, tables, names, width))
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
-    remarks += (f"Note: {safe(first_sentence(note))}" for note in comparison.notes)
-    for line in filter(None, (marks, *remarks[:_MAX_REMARKS])):
+    spare = max(0, _MANY_RUNS - len(comparison.rows))  # lines that the table leaves free
+    for note in comparison.notes:
+        # With its command, if it begins with one: `--full` has the others.
+        text = f"{note.partition('. `')[0].removesuffix('.')}." if spare else first_sentence(note)
+        remarks.append(f"Note: {safe(text)}")
+    most = _MAX_REMARKS + spare
+    for line in filter(None, (marks, *remarks[:most])):
         console.print(Text(wrapped(line, width)), soft_wrap=True)
-    if (hidden := len(remarks) - _MAX_REMARKS) > 0:
+    if (hidden := len(remarks) - most) > 0:
         console.print(Text(f"{number_of(hidden, 'more remark')}: --full."))
     is_drawn = not table_only and bool(tables) and len(comparison.rows) > 2
     if is_drawn and (frontier := tables[0].frontier) is not None and len(frontier.points) > 1:
