@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -278,8 +278,19 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     Raises:
         UserError: no such run, question or epoch.
     """
-    with open_selected_runs([reference], settings) as (store, [run]):
-        return with_replies(store, trace(store, run, question, epoch))
+    return show_attempts([reference], question, epoch, settings)[0]
+
+
+def show_attempts(
+    references: Sequence[str], question: str, epoch: int = 0, settings: Settings | None = None
+) -> list[Trace]:
+    """Return every step of the answers of several runs to one question.
+
+    Raises:
+        UserError: no such run, question or epoch.
+    """
+    with open_selected_runs(references, settings) as (store, runs):
+        return [with_replies(store, trace(store, run, question, epoch)) for run in runs]
 
 
 def diff_runs(first: str, second: str, settings: Settings | None = None) -> list[RunDifference]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from ragrounds.api.arguments import Arg
-from ragrounds.api.runs import show_attempt
+from ragrounds.api.runs import show_attempts
 from ragrounds.api.trace import (
     AttemptQuery,
     hint,
@@ -182,17 +182,15 @@ def show_answer(
     questions = [candidate for candidate in (question, question_id) if candidate]
     if len(questions) != 1:
         raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
-    attempt_trace = show_attempt(run, questions[0], epoch)
-    if against is not None:
-        other_trace = show_attempt(against, attempt_trace.question.id, epoch)
-        if as_json:
-            print_json([attempt_trace, other_trace], "attempts")
-        else:
-            _print_paged(lambda console: headless.print_pair((attempt_trace, other_trace), console, full))
+    traces = show_attempts([run] if against is None else [run, against], questions[0], epoch)
+    if against is None and as_json:
+        print_json(traces[0])
+    elif against is None:
+        _print_paged(lambda console: headless.print_attempt(traces[0], console, full=full))
     elif as_json:
-        print_json(attempt_trace)
+        print_json(traces, "attempts")
     else:
-        _print_paged(lambda console: headless.print_attempt(attempt_trace, console, full=full))
+        _print_paged(lambda console: headless.print_pair((traces[0], traces[1]), console, full))
 
 
 def _print_paged(draw: Callable[[Console], None]) -> None:

@@ -193,3 +193,15 @@ def test_the_real_questions_through_the_wire(data: Path) -> None:
     report = json.loads(done.stdout)
     for agent in ("direct_cot", "vanilla_rag"):
         assert set(report[agent]["failed"]) <= {"no_choices: the provider's response has no choices"}
+
+
+def test_an_answer_is_shown_next_to_that_of_a_run_on_the_same_questions(command: Cli, tmp_path: Path) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"id": "1", "question": "Which?", "options": {"A": "x", "B": "y"}, "answer": "A"}\n')
+    run = ("run", "--model", "baseline:extractive", "--display", "none", "--agent", "direct")
+    assert command(*run, "--agent", "direct_cot", "--limit", "1").returncode == 0
+    assert command(*run, "--benchmark", f"jsonl:{own}").returncode == 0
+    question = json.loads(command("trace", "direct_cot", "--format", "json").stdout)["attempts"][0]["question_id"]
+    shown = command("show", "direct_cot", question, "--against", "direct", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert [one["run"]["agent"] for one in json.loads(shown.stdout)["attempts"]] == ["direct_cot", "direct"]

@@ -190,3 +190,16 @@ def test_runs_without_any_figure_are_shown(store):
     assert "\none " in text
     assert "\ntwo " in text
     assert "diff.: to" not in text
+
+
+@pytest.mark.parametrize(("low", "high", "text"), [(0.003, 0.0134, "-1.3 to -0.3"), (-0.34, -0.09, "+9 to +34")])
+def test_a_significant_interval_never_looks_as_if_it_held_zero(store, low, high, text):
+    asked = questions(8)
+    found = compare(
+        store, [add_run(store, name, asked, [number < 4] * 8) for number, name in enumerate(("one", "two"))]
+    )
+    (pair,) = found.tables[0].pairs
+    tests = replace(pair.tests, difference=(low + high) / 2, low=low, high=high)
+    table = replace(found.tables[0], pairs=(replace(pair, first="two-run", second="one-run", tests=tests),))
+    summary = summary_table(found, [table], agent_names(found))
+    assert text in {cell for row in summary.rows for cell in row}

@@ -187,7 +187,9 @@ def _of_searches(
     if len(missing) == len(golden):
         count_words = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
         passages = sum(hop.new for hop in hops)
-        return Cause(word="never found", text=f"no gold in {count_words}, {passages} different passage{'s' * (passages != 1)}")
+        return Cause(
+            word="never found", text=f"no gold in {count_words}, {passages} different passage{'s' * (passages != 1)}"
+        )
     reached = _reached(attempt, calls, hops, partly=bool(score.value))
     if missing and reached.word == "ignored":
         n = len(golden) - len(missing)

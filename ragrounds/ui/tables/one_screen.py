@@ -287,7 +287,11 @@ def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Col
 
     def interval(row: RunTotals) -> str:
         value, low, high = differences.get(row.run, unknown)
-        return "" if value is None else ends(low, high, table.unit, 0, signed=True)
+        if value is None:
+            return ""
+        whole = ends(low, high, table.unit, 0, signed=True)
+        # An interval without 0 must not look as if it had it.
+        return ends(low, high, table.unit, 1, signed=True) if "0" in whole.replace("+", "").split(" to ") else whole
 
     return Column("diff.", difference), Column("95 % ", interval)
 
