@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
@@ -21,8 +22,14 @@ STEP: ContextVar[str] = ContextVar("step", default="")
 Calls in this context are reported as made in that step. It may be a path of LangGraph, as :func:`step_here` returns it.
 """
 
-AGO: ContextVar[float] = ContextVar("ago", default=0.0)
-"""Seconds since the event that is reported in this context. Events of another process arrive in batches."""
+TOLD_AT: ContextVar[float | None] = ContextVar("told_at", default=None)
+"""Time of the event that another process reports in this context, on the monotonic clock; events arrive in batches."""
+
+
+def event_time() -> float:
+    """Return the time of the event that is reported in this context, on the monotonic clock: by default now."""
+    told_at = TOLD_AT.get()
+    return time.perf_counter() if told_at is None else told_at
 
 
 class SystemAnswer(NamedTuple):

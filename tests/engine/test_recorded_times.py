@@ -15,6 +15,7 @@ from ragrounds.evals.engine.attempt_log import AttemptLog, CoveredTime
 from ragrounds.evals.store.journal import RECORDED_TIMES, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls
+from ragrounds.recorder.observer import TOLD_AT
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, context_of, questions
 
@@ -106,3 +107,15 @@ async def test_one_that_waits_for_an_equal_call_is_given_its_times(store: Store)
     journal.close()
     assert made == waited == later
     assert later[0][1] >= DELAY
+
+
+def test_an_event_of_another_process_has_the_time_at_which_it_happened() -> None:
+    log, now = AttemptLog(), time.perf_counter()
+    token = TOLD_AT.set(now - 5)
+    started = log.begin_call("m", "answering")
+    TOLD_AT.set(now - 2)
+    log.end_call(started, price=0.0)
+    TOLD_AT.reset(token)
+    (call,) = [event.call for event in log.events if isinstance(event, Called)]
+    assert call.seconds == 3.0
+    assert call.at == pytest.approx(time.time() - 5, abs=1)

@@ -33,7 +33,7 @@ from ragrounds.agents.systems.reads import RecordedDependencies
 from ragrounds.base.contracts import Observation
 from ragrounds.recorder.clock import Values
 from ragrounds.recorder.frames import BadFrame, Reader, framed
-from ragrounds.recorder.observer import AGO, STEP, SystemAnswer
+from ragrounds.recorder.observer import STEP, TOLD_AT, SystemAnswer
 from ragrounds.recorder.unpacking import BadReply
 from ragrounds.recorder.wire import WATCHER, ReportedCall, SizeCheck, Unsent, WireRequest, WireResponse
 
@@ -143,7 +143,7 @@ class Work:
         receivers = {"unseen": self._watcher, "value": self._values, "read": line.host.heard}
         receiver = receivers.get(header.what, self._seen)
         self._restore_context(header)
-        AGO.set(max(0.0, time.perf_counter() - header.at))
+        TOLD_AT.set(min(header.at, time.perf_counter()))
         try:
             values = event(header)
             if receiver is not None:
@@ -156,7 +156,7 @@ class Work:
             self._end(error)
             line.post("cancel", attempt=header.attempt)
         finally:
-            AGO.set(0.0)
+            TOLD_AT.set(None)
 
     async def _exchange(self, line: Line, header: Exchange, body: bytes) -> None:
         """Get the verdict on a request, and send it to the host."""

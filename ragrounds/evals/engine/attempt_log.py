@@ -30,7 +30,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.base.spent import Spent, known_sum, total_spent
 from ragrounds.base.text import map_texts
-from ragrounds.recorder.observer import AGO, STEP, step_here
+from ragrounds.recorder.observer import STEP, event_time, step_here
 from ragrounds.recorder.redaction import HIDDEN, redactor
 
 MAX_STEPS = 1000
@@ -165,7 +165,7 @@ class AttemptLog:
 
     def _clock(self) -> float:
         """Return the time of the monotonic clock, shifted by the recorded calls."""
-        return time.perf_counter() - AGO.get() + self.shift
+        return event_time() + self.shift
 
     def redacted(self, text: str) -> str:
         """Return a text without keys, which are counted."""
@@ -259,7 +259,8 @@ class AttemptLog:
         """Return the start of a call, with its step and the model or searcher that is called."""
         step, node = self._step()
         with self.lock:
-            started_at, start = time.time() - AGO.get(), time.perf_counter() - AGO.get()
+            start = event_time()
+            started_at = time.time() - (time.perf_counter() - start)
             return StartedCall(step, node, started_at, start, kind, role, actor, self.shift)
 
     def end_call(
@@ -284,7 +285,7 @@ class AttemptLog:
         reply. `key` is the call's key in the journal, empty for a call that a foreign graph made by itself. `times` are
         the start and the duration of a call that was not made here (:data:`ragrounds.evals.store.journal.Times`).
         """
-        waited = max(0.0, time.perf_counter() - AGO.get() - started.start)
+        waited = max(0.0, event_time() - started.start)
         made_at, seconds = times or (self._began_at + started.start - self._started, waited)
         call = Call(
             key=key,
