@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import join, quote
 
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
@@ -48,13 +48,16 @@ def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
     return Asked(str(Path.cwd()), tuple(options))
 
 
-def options_without_defaults(run: Run, settings: Settings) -> list[str]:
-    """Return the stored options of a run without those whose value is the default."""
-    options = run.asked.options if run.asked else ()
+def without_defaults(run: Run, settings: Settings) -> Run:
+    """Return a run without those of its stored options whose value is the default."""
+    if run.asked is None:
+        return run
+    options = run.asked.options
     defaults = {f"--{field.name.replace('_', '-')}": str(field.default) for field in fields(RunArguments)}
     defaults["--concurrency"] = str(settings.concurrency)
     pairs = zip(options[::2], options[1::2], strict=True)
-    return [word for pair in pairs if defaults.get(pair[0]) != pair[1] for word in pair]
+    kept = tuple(word for pair in pairs if defaults.get(pair[0]) != pair[1] for word in pair)
+    return replace(run, asked=replace(run.asked, options=kept))
 
 
 def code_in_options(options: Sequence[str]) -> list[str]:

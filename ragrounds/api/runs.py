@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ragrounds.api.frames import OF_RUNS, RUNS, Frame
 from ragrounds.api.results import RunsResult
-from ragrounds.api.resume import options_without_defaults
+from ragrounds.api.resume import without_defaults
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -124,8 +124,7 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
         """Print the run's figures; with `full`, also all that its fingerprint covers, and its ledger."""
         details = self.details()
         print_run(
-            details.run,
-            options_without_defaults(details.run, self.settings),
+            without_defaults(details.run, self.settings),
             details.at_work,
             details.comparison,
             details.ledger,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import ragrounds as rr
 from ragrounds.api.compare import LedgerView
 from ragrounds.api.results import Result
-from ragrounds.api.resume import options_without_defaults
+from ragrounds.api.resume import without_defaults
 from ragrounds.base.records import Asked, Verdict
 from ragrounds.base.settings import Settings
 from ragrounds.base.spent import Spent
@@ -110,7 +110,7 @@ def test_a_run_shows_the_options_that_were_typed(home: Path) -> None:
     with Store(home) as store:
         run = replace(add_run(store, "direct", questions(1), [1]), asked=Asked("", options))
         settings = Settings(home=home)
-    assert options_without_defaults(run, settings) == ["--epochs", "2", "--agent", "direct"]
+    assert without_defaults(run, settings).asked == Asked("", ("--epochs", "2", "--agent", "direct"))
 
 
 @pytest.mark.parametrize(("kind", "most"), [("agents", 45), ("scorers", 60)])

@@ -88,7 +88,6 @@ def _progress_text(overview: RunOverview) -> str:
 
 def print_run(
     run: Run,
-    options: Sequence[str],
     at_work: str,
     comparison: Comparison | None,
     costs: Ledger,
@@ -99,7 +98,7 @@ def print_run(
 ) -> None:
     """Print a run's figures; with `full`, also its outcomes, its identity, what it has read, and its ledger.
 
-    `options` are those of the command that asked for it; `at_work` names the process that is running it, if one is.
+    `at_work` names the process that is running it, if one is.
     """
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -116,7 +115,7 @@ def print_run(
         for table, other_tables in (comparison.shown_tables() if comparison else ())
         if table.lines[0].overall.value is not None
     ]
-    rows = [*scores, *_run_facts(run, options, at_work)]
+    rows = [*scores, *_run_facts(run, at_work)]
     if comparison is not None:
         rows += _figure_facts(comparison.rows[0])
         rows += [
@@ -149,8 +148,8 @@ def differences_table(differences: Sequence[RunDifference], first: str, second: 
     )
 
 
-def _run_facts(run: Run, options: Sequence[str], at_work: str) -> list[tuple[str, str]]:
-    command = shlex.join(["ragrounds", "run", *options]) if run.asked else "not known"
+def _run_facts(run: Run, at_work: str) -> list[tuple[str, str]]:
+    command = shlex.join(["ragrounds", "run", *run.asked.options]) if run.asked else "not known"
     return [
         ("run", run.id),
         ("agent", run.agent),
