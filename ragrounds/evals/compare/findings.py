@@ -1,4 +1,4 @@
-"""Conclusions from a table: runs that differ according to its corrected tests."""
+"""Conclusions from a table: runs that differ according to its corrected tests, and the order of runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ragrounds.evals.compare.comparison import RunFigures, ScorerTable
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import RunPair
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.stats import holm
@@ -217,3 +218,27 @@ def _could_reverse(better: RunFigures, worse: RunFigures, table: ScorerTable) ->
 def _is_open(line: RunFigures) -> bool:
     # A capped attempt is final: a resumed run does not make it again.
     return any(line.outcomes.get(name) for name in ("failed", "paused", "not_run"))
+
+
+def best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[RunTotals]:
+    """Return the runs, the best by the first headline first; runs without a figure last."""
+    first = next(iter(tables), None)
+    values = {line.run: line.overall.value for line in first.lines} if first else {}
+    sign = 1 if first and first.direction == "lower" else -1
+
+    def rank(row: RunTotals) -> tuple[bool, float]:
+        value = values.get(row.run)
+        return value is None, 0.0 if value is None else sign * value
+
+    return sorted(comparison.rows, key=rank)
+
+
+def in_order(comparison: Comparison, scorers: Sequence[str] = ()) -> Comparison:
+    """Return a comparison whose runs are in the order of :func:`best_first` in all tables."""
+    rows = best_first(comparison, [table for table, _ in comparison.shown_tables(scorers)])
+    ranks = {row.run: rank for rank, row in enumerate(rows)}
+    tables = (
+        replace(table, lines=tuple(sorted(table.lines, key=lambda line: ranks[line.run])))
+        for table in comparison.tables
+    )
+    return replace(comparison, rows=tuple(rows), tables=tuple(tables))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
@@ -21,7 +20,7 @@ from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
 from ragrounds.evals.compare.comparability import scorers_with_figures
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
-from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
+from ragrounds.evals.compare.findings import ScorerFinding, conclusions, in_order, untested
 from ragrounds.evals.compare.stopped_runs import early_stops
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.store import Store
@@ -132,7 +131,7 @@ def rank(
         grouped.items(), key=lambda entry: (entry[1][0].benchmark, -entry[1][0].count, keys[entry[0]])
     ):
         try:
-            comparison = _compare_best_first(store, members, seed, names)
+            comparison = in_order(compare(store, members, seed=seed, names=names, shared_scorers=True))
         except UserError as error:
             left_out.append(LeftOutRuns(tuple(run.id for run in members), str(error)))
             continue
@@ -140,29 +139,6 @@ def rank(
         compared += len(members)
         report("runs compared", compared)
     return Rankings(tuple(rankings), tuple(left_out))
-
-
-def _compare_best_first(store: Store, runs: Sequence[Run], seed: int, names: Mapping[str, str] | None) -> Comparison:
-    """Compare the runs, and order rows and tables with the best run first."""
-    comparison = compare(store, runs, seed=seed, names=names, shared_scorers=True)
-    order = {run: position for position, run in enumerate(_best_first(comparison))}
-    tables = tuple(
-        replace(table, lines=tuple(sorted(table.lines, key=lambda line: order[line.run])))
-        for table in comparison.tables
-    )
-    return replace(comparison, rows=tuple(sorted(comparison.rows, key=lambda row: order[row.run])), tables=tables)
-
-
-def _best_first(comparison: Comparison) -> list[str]:
-    """Return the run ids, the best figure under the first headline first; runs without a figure last."""
-    ids = [row.run for row in comparison.rows]
-    tables = comparison.shown_tables()
-    if not tables:
-        return ids
-    table = tables[0][0]
-    sign = -1 if table.direction == "higher" else 1
-    values = {line.run: line.overall.value for line in table.lines}
-    return sorted(ids, key=lambda run: (values[run] is None, sign * (values[run] or 0.0), ids.index(run)))
 
 
 def _ranking(

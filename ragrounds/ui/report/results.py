@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.findings import untested
+from ragrounds.evals.compare.findings import in_order, untested
 from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.agent_names import agent_names
@@ -24,7 +24,6 @@ from ragrounds.ui.pictures.comparison_pictures import (
 from ragrounds.ui.pictures.frontier import frontier_tables, left_out
 from ragrounds.ui.tables.comparison_tables import group_table, outcome_table, pair_table, score_table
 from ragrounds.ui.tables.html_tables import html_table, text
-from ragrounds.ui.tables.one_screen import in_order
 from ragrounds.ui.text import one_line
 
 _OPEN_PAIRS = 15

@@ -16,6 +16,7 @@ from rich.text import Text
 from ragrounds.base.records import OPEN, OUTCOMES, legend
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
+from ragrounds.evals.compare.findings import in_order
 from ragrounds.evals.scorers import described
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -23,7 +24,7 @@ from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.pictures.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables.comparison_columns import TOTALS
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from ragrounds.ui.tables.one_screen import in_order, price_columns, print_one_screen
+from ragrounds.ui.tables.one_screen import price_columns, print_one_screen
 from ragrounds.ui.tables.text_tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, difference_text, ends, in_scale, p_value, percent, safe
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from ragrounds.base.records import OUTCOMES
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.figures import QuestionCost
-from ragrounds.evals.compare.findings import conclusions, finding, untested
+from ragrounds.evals.compare.findings import best_first, conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
 from ragrounds.evals.compare.strategy_steps import StrategyStep
 from ragrounds.evals.scorers import described
@@ -240,30 +240,6 @@ def _heading(table: ScorerTable, units: Set[str]) -> str:
     return f"{heading} ↓" if table.direction == "lower" else heading
 
 
-def best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[RunTotals]:
-    """Return the runs, the best by the first headline first; runs without a figure last."""
-    first = next(iter(tables), None)
-    values = {line.run: line.overall.value for line in first.lines} if first else {}
-    sign = 1 if first and first.direction == "lower" else -1
-
-    def rank(row: RunTotals) -> tuple[bool, float]:
-        value = values.get(row.run)
-        return value is None, 0.0 if value is None else sign * value
-
-    return sorted(comparison.rows, key=rank)
-
-
-def in_order(comparison: Comparison, scorers: Sequence[str] = ()) -> Comparison:
-    """Return a comparison whose runs are in the order of :func:`best_first` in all tables."""
-    rows = best_first(comparison, [table for table, _ in comparison.shown_tables(scorers)])
-    ranks = {row.run: rank for rank, row in enumerate(rows)}
-    tables = (
-        replace(table, lines=tuple(sorted(table.lines, key=lambda line: ranks[line.run])))
-        for table in comparison.tables
-    )
-    return replace(comparison, rows=tuple(rows), tables=tuple(tables))
-
-
 def _difference_columns(table: ScorerTable, reference: str) -> tuple[Column, Column]:
     """Return the columns of the difference to the reference run, with ▲ or ▼ if it is significant, and of its
     interval."""
@@ -484,7 +460,8 @@ def doubt_sentences(
     if remarks:
         is_part = any(line.overall.n < comparison.questions for line in lines.values())
         subject, details = f"Not answered{f', of all {comparison.questions:,}' if is_part else ''}:", "; ".join(remarks)
-        ends_of_runs = sorted(unanswered, key=unanswered.__getitem__)[:: len(unanswered) - 1 or 1]
-        if width is not None and len(subject + details) > width and len(ends_of_runs) > 1 and any(unanswered.values()):
-            details = " to ".join(f"{unanswered[run]:,} ({names[run]})" for run in ends_of_runs)
+        ranked = sorted(unanswered, key=unanswered.__getitem__)
+        is_wide = width is not None and len(subject + details) > width
+        if is_wide and len(ranked) > 1 and any(unanswered.values()):
+            details = " to ".join(f"{unanswered[run]:,} ({names[run]})" for run in (ranked[0], ranked[-1]))
         yield f"{subject} {details}."

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
+from ragrounds.evals.compare.findings import best_first
 from ragrounds.ui.agent_names import name_of_run
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.pictures.frontier import UNITS, amount, titled_by
 from ragrounds.ui.tables.comparison_words import span_of_days
-from ragrounds.ui.tables.one_screen import best_first, doubt_sentences, figure_columns, summary_table, table_remarks
+from ragrounds.ui.tables.one_screen import doubt_sentences, figure_columns, summary_table, table_remarks
 from ragrounds.ui.text import in_scale, joined_words, safe
 
 
