@@ -21,7 +21,7 @@ from ragrounds.ui.tables.analysis_tables import print_analysis
 from ragrounds.ui.tables.comparison_csv import csv_text
 from ragrounds.ui.tables.comparison_words import span_of_days
 from ragrounds.ui.tables.text_tables import print_table
-from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
+from ragrounds.ui.text import UNKNOWN, figure_text, first_sentence, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")
 _SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`'\"])")
@@ -201,7 +201,7 @@ def _short_reasons(table: StudyTable) -> Iterator[str]:
     """Yield a line for each cause. Reasons that differ only in a name are merged; remedies are left to the notes."""
     causes: dict[tuple[State, str], tuple[dict[str, None], dict[int, None]]] = {}
     for state, reason, cells in _reasons(table):
-        sentence = reason.partition(". ")[0].removesuffix(".")
+        sentence = first_sentence(reason).removesuffix(".")
         name = _QUOTED.search(sentence)
         names, cell_ids = causes.setdefault((state, _QUOTED.sub("{}", sentence, count=1)), ({}, {}))
         names |= {name[0]: None} if name else {}
@@ -280,7 +280,7 @@ def print_study(
         for line in published_lines(finding):
             console.print(Text(line), soft_wrap=True)
     full_notes = [f"Note: {note}" for note in study_notes(table)]
-    first = (f"Note: {note.partition('. ')[0].removesuffix('.')}." for note in table.notes)
+    first = (f"Note: {first_sentence(note)}" for note in table.notes)
     short = [*first, *_short_reasons(table), *_waiting(table), *(f"Note: {caveat}" for caveat in _doubts(table))]
     for note_line in full_notes if full else short:
         console.print(Text(one_line(note_line, 4000)), soft_wrap="`" in note_line)
