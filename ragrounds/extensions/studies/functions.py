@@ -351,7 +351,7 @@ def _findings(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) ->
             if (not request.rows or row in request.rows) and (not request.columns or column in request.columns):
                 for run in result.runs:
                     cells_by_run.setdefault(run, (row, column))
-        rows, columns = opened.row_headings.of, opened.column_headings.of
+        rows, columns = opened.row_headings.by_name, opened.column_headings.by_name
         cells_by_run = {run: (rows[row], columns[column]) for run, (row, column) in cells_by_run.items()}
         run_rows = [row for row, _ in cells_by_run.values()]
         # A row's only run gets the name of the row, because a paper's figures are printed under that name.

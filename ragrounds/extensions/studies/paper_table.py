@@ -150,17 +150,17 @@ def study_table(
     overrides_text = ", ".join(f"{name} = {value}{scopes.get(name, '')}" for name, value in reported.items())
     row_headings = row_headings or Headings(study, list(study.cells()), "row")
     column_headings = column_headings or Headings(study, list(study.cells()), "column")
-    cells = _Cells(study, results, row_headings.of)
-    columns = column_headings.shown
+    cells = _Cells(study, results, row_headings.by_name)
+    columns = column_headings.lines
     rows = [
         TableRow(
             name=row.heading,
             group=row.line.group if row.has_published else "",
             cells=tuple(cells.cell(row, column) for column in columns),
         )
-        for row in row_headings.shown
+        for row in row_headings.lines
     ]
-    measured_rows = [row for shown, row in zip(row_headings.shown, rows, strict=True) if not shown.line.mean]
+    measured_rows = [row for shown, row in zip(row_headings.lines, rows, strict=True) if not shown.line.mean]
     correlations = () if row_headings.is_partial or column_headings.is_partial else study.correlations
     equal = "; ".join(
         " = ".join(map(repr, names)) for headings in (row_headings, column_headings) for names in headings.equal
@@ -173,7 +173,7 @@ def study_table(
         rows=tuple(rows),
         digits=study.digits,
         spread=study.spread,
-        baseline=row_headings.of.get(study.baseline, ""),
+        baseline=row_headings.by_name.get(study.baseline, ""),
         notes=(
             *([f"In place of what the study says, all cells have {overrides_text}."] if overrides_text else ()),
             *([f"These are equal in this call, so their figures are shown once: {equal}."] if equal else ()),
