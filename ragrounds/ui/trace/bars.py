@@ -48,8 +48,8 @@ class TopLine(Widget, can_focus=False):
             for binding in self.app.BINDINGS
             if isinstance(binding, Binding) and (name := (binding.id or "").removeprefix("view.")) != binding.id
         ]
-        # Three blanks come before the text, a cell after it stays free, and `one_line` cuts a text that just fits.
-        needed = sum(len(f" {key} {name}") for key, name in views) + 3 + cell_len(self.text) + 2
+        # Three blanks come before the text, and a cell after it stays free.
+        needed = sum(len(f" {key} {name}") for key, name in views) + 3 + cell_len(self.text) + 1
         is_named = self.size.width >= min(_NAMED, needed)
         for key, name in views:
             look = self.get_component_rich_style("top--here", partial=True) if name == self.view else ""

@@ -10,9 +10,8 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     PUBMED.check(spec)
-    from ragrounds.extensions.live_search.pubmed import (
-        PubMed,  # httpx takes longer to import than all retrievers together
-    )
+    # httpx takes longer to import than all retrievers together.
+    from ragrounds.extensions.live_search.pubmed import PubMed
 
     return PubMed(spec)
 
