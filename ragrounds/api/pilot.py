@@ -56,7 +56,8 @@ class Pilot:
         self._planned_runs, self._all = planned_runs, questions
         settings, in_flight = execution.used_settings, execution.in_flight
         self._repeated = execution.repeat
-        self._names = kept_names(store.engine)
+        self.names = kept_names(store.engine)
+        """Names that users gave to runs, by run id."""
         self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
@@ -152,7 +153,7 @@ class Pilot:
         return attempts
 
     def _projection(self, attempts: FinishedAttempts, processor: float | None = None) -> Projection | None:
-        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor, self._names)
+        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor, self.names)
         return None if projected is None else replace(projected, repeated=self._repeated)
 
 

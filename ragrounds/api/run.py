@@ -51,7 +51,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_names import keep_last_command, kept_names
+from ragrounds.evals.store.run_names import keep_last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
@@ -412,8 +412,7 @@ class _Replay:
         breaker = CircuitBreaker(FailureLimit() if several else request.failure_limit)
         stops = [spent, breaker, *self._stops]
         # The values that a display shows next to the counts.
-        names = kept_names(self._store.engine)
-        counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
+        counts.names = {planned.run.id: pilot.names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
         counts.journal = lambda: (journal.calls_made, journal.reused)
 
@@ -424,7 +423,7 @@ class _Replay:
                     count(finished)
                     pilot.hear(finished)
 
-                ended = "an error"
+                early = True
                 try:
                     ended = await self._replay(
                         ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
@@ -434,9 +433,10 @@ class _Replay:
                         stops=stops,
                         listener=observe,
                     )
+                    early = bool(ended)
                     return ended
                 finally:
-                    await pilot.finish(early=bool(ended))
+                    await pilot.finish(early)
 
         async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
             if not counts.left:  # importing the scheduler takes a second, so it is not loaded without need
