@@ -225,8 +225,8 @@ def _plain(value: object) -> bytes:
 
 _HEADER_BYTES = 4
 """Number of bytes of a frame's length."""
-_GRACE_SECONDS = 10.0
-"""Seconds in which a worker must end by itself."""
+_GRACE_SECONDS = ProcessEnd.after_second / 2
+"""Seconds in which a worker must end by itself. The leader then still has time to say how the run ended."""
 
 
 class PipeLink:
