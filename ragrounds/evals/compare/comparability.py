@@ -17,6 +17,7 @@ from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, 
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import fetch_rows
 from ragrounds.evals.store.store import AttemptKey, Store
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
@@ -165,9 +166,8 @@ def scorers_with_figures(store: Store, runs: Sequence[Run]) -> dict[str, list[st
         .group_by(numbered.c.id, scores.c.scorer)
     )
     scorers: dict[str, list[str]] = {run.id: [] for run in runs}
-    with store.engine.connect() as connection:
-        for run, name, values in connection.execute(query):
-            scorers[run] += [name] if values or described(name).needs_judge else []
+    for run, name, values in fetch_rows(store.engine, query):
+        scorers[run] += [name] if values or described(name).needs_judge else []
     return scorers
 
 

@@ -62,8 +62,7 @@ def find_abandoned_run(store: Store, now: SystemIdentity) -> Run | None:
     recorded, so it may not match the system any more.
     """
     same = [run for run in reversed(store.runs()) if same_agent(run, now)]
-    with store.engine.connect() as connection:
-        attempts_made = made_attempts(connection, same)
+    attempts_made = made_attempts(store.engine, same)
     return next((run for run in same if run.id not in attempts_made and not worker(store.engine, run.id)), None)
 
 

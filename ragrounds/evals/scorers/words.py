@@ -17,7 +17,7 @@ from ragrounds.base.text import safe
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import insert_new, upsert
+from ragrounds.evals.store.database import fetch_rows, insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
 from ragrounds.evals.store.store import Store
 
@@ -63,10 +63,8 @@ def _row(scorer: StoredScorer) -> dict[str, str]:
 def _stored_scorers(engine: sa.Engine) -> list[StoredScorer]:
     """Return the scorers whose wording a store holds, safe to show. Unreadable entries are ignored."""
     query = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
-    with engine.connect() as connection:
-        rows = connection.execute(query).all()
     scorers = []
-    for key, value in rows:
+    for key, value in fetch_rows(engine, query):
         try:
             scorer = msgspec.json.decode(meta_value(str(key), str(value)) or "", type=StoredScorer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -29,7 +29,7 @@ from ragrounds.evals.store.codec import (
     pack,
     unpack,
 )
-from ragrounds.evals.store.database import SAVE, stream, upsert, writing
+from ragrounds.evals.store.database import SAVE, fetch_rows, stream, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
@@ -205,8 +205,7 @@ class ArenaStore:
 
     def arenas(self) -> list[Arena]:
         """Return all arenas, the oldest first."""
-        with self._store.engine.connect() as connection:
-            rows = connection.execute(sa.select(schema.arenas.c.body).order_by(schema.arenas.c.number)).all()
+        rows = fetch_rows(self._store.engine, sa.select(schema.arenas.c.body).order_by(schema.arenas.c.number))
         return [msgspec.msgpack.decode(decompress(row.body), type=Arena) for row in rows]
 
     def arena(self, reference: str = "") -> Arena:
@@ -241,18 +240,15 @@ class ArenaStore:
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
         """Return all judgements of an arena in the order of play, without their details."""
-        with self._store.engine.connect() as connection:
-            # A row's values are read by position, so the body's place stays.
-            bare = [sa.null() if column.name == "body" else column for column in schema.judgements.c]
-            return [_judgement(row) for row in connection.execute(_in_order(number).with_only_columns(*bare))]
+        # A row's values are read by position, so the body's place stays.
+        bare = [sa.null() if column.name == "body" else column for column in schema.judgements.c]
+        return [_judgement(row) for row in fetch_rows(self._store.engine, _in_order(number).with_only_columns(*bare))]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
         """Yield judgements with their details in the order of play; with `missing` only those without a verdict."""
         outcomes = schema.judgements.c.outcomes
         lacking = outcomes.contains("?") | outcomes.contains("!")
-        with self._store.engine.connect() as connection:
-            rows = connection.execute(_in_order(number, lacking if missing else sa.true())).all()
-        for row in rows:
+        for row in fetch_rows(self._store.engine, _in_order(number, lacking if missing else sa.true())):
             yield _judgement(row), unpack(row.body, JudgementDetail, self._store.texts)
 
     def call_keys(self, number: int) -> set[str]:
@@ -287,8 +283,7 @@ class ArenaStore:
         table = schema.votes
         order = (table.c.voter, table.c.question_id, table.c.first, table.c.second, table.c.axis)
         statement = sa.select(*summed_columns(table)).where(table.c.arena == number).order_by(*order)
-        with self._store.engine.connect() as connection:
-            rows = connection.execute(statement).all()
+        rows = fetch_rows(self._store.engine, statement)
         if not all(map(is_whole, rows)):
             raise DamagedRecord("a vote does not match its checksum", SAVE)
         return [Vote(**{name: getattr(row, name) for name in Vote.__struct_fields__}) for row in rows]
@@ -336,20 +331,18 @@ class AnswerVerdict(Struct, frozen=True, kw_only=True):
 def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) -> list[AnswerVerdict]:
     """Return the judgements of a run's answer to a question, over all arenas in which it played."""
     verdicts: list[AnswerVerdict] = []
-    with store.engine.connect() as connection:
-        arenas = connection.execute(sa.select(schema.arenas.c.number, schema.arenas.c.body)).all()
-        for number, body in arenas:
-            arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
-            indices = [index for index, system in enumerate(arena.systems) if system.run == run]
-            if indices and arena.epoch == epoch:
-                table, index = schema.judgements, indices[0]
-                mine = sa.and_(
-                    table.c.judge.in_(range(len(arena.judges))),  # so that the key finds the question without a scan
-                    table.c.question_id == question_id,
-                    sa.or_(table.c.first == index, table.c.second == index),
-                )
-                rows = connection.execute(_in_order(number, mine))
-                verdicts += [_answer_verdict(store, arena, index, row) for row in rows]
+    for number, body in fetch_rows(store.engine, sa.select(schema.arenas.c.number, schema.arenas.c.body)):
+        arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
+        indices = [index for index, system in enumerate(arena.systems) if system.run == run]
+        if indices and arena.epoch == epoch:
+            table, index = schema.judgements, indices[0]
+            mine = sa.and_(
+                table.c.judge.in_(range(len(arena.judges))),  # so that the key finds the question without a scan
+                table.c.question_id == question_id,
+                sa.or_(table.c.first == index, table.c.second == index),
+            )
+            rows = fetch_rows(store.engine, _in_order(number, mine))
+            verdicts += [_answer_verdict(store, arena, index, row) for row in rows]
     return verdicts
 
 

@@ -10,7 +10,7 @@ import importlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -104,6 +104,20 @@ def snapshot(engine: sa.Engine) -> AbstractContextManager[sa.Connection]:
 def autocommit(engine: sa.Engine) -> sa.Connection:
     """Return a connection whose every read sees the rows committed by then, and whose reads block no writer."""
     return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+
+def fetch_rows(engine: sa.Engine, statement: sa.Executable, **values: object) -> Sequence[Any]:
+    """Return all rows of a statement, which is repeated if its connection is lost.
+
+    Raises:
+        StopRun: the store did not come back in time.
+    """
+
+    def read() -> Sequence[Any]:
+        with engine.connect() as connection:
+            return connection.execute(statement, values).all()
+
+    return again(read)
 
 
 def stream(connection: sa.Connection, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:

@@ -35,7 +35,7 @@ from ragrounds.base.processes import Process, process
 from ragrounds.base.records import Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, check_call, compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.database import ARRIVALS, again, autocommit
+from ragrounds.evals.store.database import ARRIVALS, again, autocommit, fetch_rows
 from ragrounds.evals.store.row_sums import summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
@@ -260,9 +260,8 @@ class StoreJournal:
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.location)
         self.collect()
-        with store.engine.connect() as connection:
-            payers = connection.execute(sa.select(schema.recalls.c.payer).distinct()).scalars()
-            self._interrupted_payers = {bytes(payer) for payer in payers}
+        payers = fetch_rows(store.engine, sa.select(schema.recalls.c.payer).distinct())
+        self._interrupted_payers = {bytes(payer) for (payer,) in payers}
         """Payers whose work may have been interrupted under `fresh`."""
         self.calls_made = 0
         """Number of model calls that were made."""
@@ -392,11 +391,12 @@ class StoreJournal:
         recorded_at = now()
         self._arrivals.note(entry.key, entry.payer, recorded_at, 0.0, response)
         commit = self.store.writer.put(lambda: call_rows(entry, response, recorded_at, 0.0, entry.payer))
-        commit.add_done_callback(self._committed)
+        commit.add_done_callback(partial(self._committed, entry.key))
         return True
 
-    def _committed(self, commit: asyncio.Future[bool]) -> None:
+    def _committed(self, key: str, commit: asyncio.Future[bool]) -> None:
         """Handle the end of the commit of a noted response."""
+        self._committing.pop(key, None)
         if not commit.exception():
             self._arrivals.committed()
 
@@ -443,11 +443,7 @@ class StoreJournal:
             self._arrivals.note(entry.key, entry.payer, started_at, seconds, response)
             committing = self._committing[entry.key] = self.store.writer.put(_prepare)
 
-            def _settle(commit: asyncio.Future[bool]) -> None:
-                del self._committing[entry.key]
-                self._committed(commit)
-
-            committing.add_done_callback(_settle)
+            committing.add_done_callback(partial(self._committed, entry.key))
         was_recorded = await asyncio.shield(committing)  # True if another process had recorded it before
         while was_recorded and self.mode == "reuse":
             try:
@@ -471,28 +467,17 @@ class StoreJournal:
         statement = sa.select(table.c.response).where(
             table.c.key == bytes.fromhex(entry.key), table.c.payer == entry.payer
         )
-
-        def read() -> bytes | None:
-            with self.store.engine.connect() as connection:
-                packed_response: bytes | None = connection.execute(statement).scalar()
-            return packed_response
-
-        packed = again(read)
-        return None if packed is None else msgspec.msgpack.decode(decompress(packed), type=kind)
+        responses = fetch_rows(self.store.engine, statement)
+        return msgspec.msgpack.decode(decompress(responses[0].response), type=kind) if responses else None
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
         """Return the keys, among some, that the store has."""
-        digests, column = [bytes.fromhex(key) for key in keys], schema.calls.c.key
-
-        def read() -> set[str]:
-            present: set[str] = set()
-            with self.store.engine.connect() as connection:
-                for chunk in chunks(digests):
-                    statement = sa.select(column).where(column.in_(chunk))
-                    present |= {bytes(row.key).hex() for row in connection.execute(statement)}
-            return present
-
-        return again(read)
+        column = schema.calls.c.key
+        return {
+            bytes(row.key).hex()
+            for chunk in chunks([bytes.fromhex(key) for key in keys])
+            for row in fetch_rows(self.store.engine, sa.select(column).where(column.in_(chunk)))
+        }
 
     async def _reconnect(self) -> None:
         """Wait in a thread, outside the event loop, until the store can be reached again.

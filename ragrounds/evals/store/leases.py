@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from ragrounds.base.errors import UserError
 from ragrounds.base.processes import Process, process, this_machine
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import again, insert_new, write
+from ragrounds.evals.store.database import fetch_rows, insert_new, write
 
 BEAT = 3.0
 """Seconds between two increments by an owner."""
@@ -87,10 +87,19 @@ class Lease:
         return "another process continues the run, because this one did not respond for too long" if self._lost else ""
 
     def _take(self, run: str) -> None:
-        own_row = {"run": run, "owner": self._owner, **_own_columns(), "beat": 0}
+        own_process = process(os.getpid())
+        own_row = {
+            "run": run,
+            "owner": self._owner,
+            "host": platform.node(),
+            "machine": this_machine(),
+            "pid": os.getpid(),
+            "started": own_process.started if own_process else "",
+            "beat": 0,
+        }
         while True:
             self._write(insert_new(self._engine, _leases), own_row)
-            row = self._row(run)
+            row = _lease_of(self._engine, run)
             # The existing row decides, not the result of the insert: if two processes come at once, exactly one finds
             # its own row.
             if row is None:
@@ -119,7 +128,7 @@ class Lease:
         end = time.monotonic() + SILENCE
         while time.monotonic() < end:
             time.sleep(_LOOK)
-            new_row = self._row(run)
+            new_row = _lease_of(self._engine, run)
             if new_row is None:
                 return False
             if (new_row.owner, new_row.beat) != (row.owner, row.beat):
@@ -137,13 +146,6 @@ class Lease:
             if self._lost:
                 return
 
-    def _row(self, run: str) -> sa.Row[tuple[object, ...]] | None:
-        def read() -> sa.Row[tuple[object, ...]] | None:
-            with self._engine.connect() as connection:
-                return connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
-
-        return again(read)
-
     def _release(self) -> None:
         self._write(sa.delete(_leases).where(_leases.c.owner == self._owner))
 
@@ -160,17 +162,9 @@ def is_stale(lease: sa.Row[tuple[object, ...]]) -> bool:
 
 def worker(engine: sa.Engine, run: str) -> str:
     """Describe the process that owns the lease of a run; empty if there is no lease, or its owner has ended."""
-    with engine.connect() as connection:
-        row = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+    row = _lease_of(engine, run)
     return f"process {row.pid} on {row.host}" if row and not is_stale(row) else ""
 
 
-def _own_columns() -> dict[str, object]:
-    """Return the columns that identify this process."""
-    own_process = process(os.getpid())
-    return {
-        "host": platform.node(),
-        "machine": this_machine(),
-        "pid": os.getpid(),
-        "started": own_process.started if own_process else "",
-    }
+def _lease_of(engine: sa.Engine, run: str) -> sa.Row[tuple[object, ...]] | None:
+    return next(iter(fetch_rows(engine, sa.select(_leases).where(_leases.c.run == run))), None)

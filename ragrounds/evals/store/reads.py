@@ -13,6 +13,7 @@ from msgspec import Struct
 from ragrounds.base.records import Read, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.database import fetch_rows
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
@@ -42,8 +43,7 @@ def reads_of(store: Store, run: Run) -> list[Read]:
         DamagedRecord: some of them do not match their checksums.
     """
     table = schema.reads
-    with store.engine.connect() as connection:
-        rows = connection.execute(_READS, {"run": store.number(run)}).all()
+    rows = fetch_rows(store.engine, _READS, run=store.number(run))
     if any(row.kind not in _KINDS or not is_whole_row(table, row) for row in rows):
         raise DamagedRecord(f"what {run.id} has read does not match its checksum")
     return [Read(row.kind, row.name, row.value, row.size, row.at) for row in rows]

@@ -19,7 +19,7 @@ from ragrounds.base.records import Run
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.text import file_name, listed
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import insert_new, upsert
+from ragrounds.evals.store.database import fetch_rows, insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
 from ragrounds.evals.store.schema import LAST_COMMAND, RUN_NAME, RUN_SCORER, meta
 
@@ -53,8 +53,7 @@ def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
 
 def kept_names(engine: sa.Engine) -> dict[str, str]:
     """Map run ids to names, for the runs of a store that have one. A damaged name is left out, with a warning."""
-    with engine.connect() as connection:
-        rows = connection.execute(_NAMES).all()
+    rows = fetch_rows(engine, _NAMES)
     names = {str(key).removeprefix(RUN_NAME): meta_value(str(key), str(value)) for key, value in rows}
     for run in (run for run, name in names.items() if name is None):
         warn_once(f"The stored name of {run} does not match its checksum and is not used.")
@@ -64,15 +63,14 @@ def kept_names(engine: sa.Engine) -> dict[str, str]:
 def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> None:
     """Copy the names of these runs and of their scorers into another store; a run that has a name there keeps it."""
     rows = [summed_meta(f"{RUN_NAME}{run}", name) for run, name in kept_names(source).items() if run in runs]
-    with source.connect() as connection:
-        keys = connection.execute(sa.select(meta.c.key).where(meta.c.key.startswith(RUN_SCORER))).scalars().all()
-    rows += [summed_meta(key, "") for key in keys if key.removeprefix(RUN_SCORER).partition(" ")[0] in runs]
+    keys = fetch_rows(source, sa.select(meta.c.key).where(meta.c.key.startswith(RUN_SCORER)))
+    rows += [summed_meta(key, "") for (key,) in keys if key.removeprefix(RUN_SCORER).partition(" ")[0] in runs]
     if rows:
         with target.begin() as connection:
             connection.execute(insert_new(target, meta), rows)
 
 
-def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, int]:
+def made_attempts(engine: sa.Engine, runs: Sequence[Run]) -> dict[str, int]:
     """Map run ids to the number of attempts that have been made, whatever their result."""
     table, runs_table = schema.attempts, schema.runs
     counted = (
@@ -81,7 +79,7 @@ def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, i
         .where(runs_table.c.id.in_([run.id for run in runs]), table.c.status != "not_run")
         .group_by(runs_table.c.id)
     )
-    return {row[0]: row[1] for row in connection.execute(counted)}
+    return dict(map(tuple, fetch_rows(engine, counted)))
 
 
 def is_complete(run: Run, attempts_made: Mapping[str, int]) -> bool:
@@ -168,9 +166,8 @@ def keep_last_command(engine: sa.Engine, runs: Sequence[Run]) -> None:
 
 def last_command(engine: sa.Engine) -> frozenset[str]:
     """Return the ids of the runs of the last command that made or resumed runs; empty if none did."""
-    with engine.connect() as connection:
-        value = connection.execute(sa.select(meta.c.value).where(meta.c.key == LAST_COMMAND)).scalar()
-    return frozenset((meta_value(LAST_COMMAND, value) or "").split("\n") if value else ())
+    values = fetch_rows(engine, sa.select(meta.c.value).where(meta.c.key == LAST_COMMAND))
+    return frozenset(run for (value,) in values for run in (meta_value(LAST_COMMAND, value) or "").split("\n"))
 
 
 def _models(run: Run) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ragrounds.base.records import Run
 from ragrounds.base.specs import parse
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.database import SAVE, store_location, upsert, writing
+from ragrounds.evals.store.database import SAVE, fetch_rows, store_location, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
@@ -39,8 +39,7 @@ def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     """Return the servers that were seen at an address or alias, the last seen first."""
     table = schema.servers
     statement = sa.select(table).where(table.c.server == server).order_by(table.c.last.desc())
-    with engine.connect() as connection:
-        rows = connection.execute(statement).all()
+    rows = fetch_rows(engine, statement)
     if not all(is_whole_row(table, row) for row in rows):
         raise DamagedRecord(f"the record of {server} does not match its checksum", SAVE)
     facts_of_rows = [msgspec.json.decode(row.facts, type=dict[str, str]) for row in rows]
@@ -78,9 +77,7 @@ def fingerprint_in(run: Run, server: str) -> str:
 
 def missing_servers(engine: sa.Engine, runs: Iterable[Run]) -> list[tuple[Run, str]]:
     """Return the runs, each with a server that answered it, whose record of the server the store has lost."""
-    with engine.connect() as connection:
-        statement = sa.select(schema.servers.c.server, schema.servers.c.fingerprint)
-        known = {tuple(row) for row in connection.execute(statement)}
+    known = set(map(tuple, fetch_rows(engine, sa.select(schema.servers.c.server, schema.servers.c.fingerprint))))
     return [
         (run, server) for run in runs for server in run.servers if (server, fingerprint_in(run, server)) not in known
     ]

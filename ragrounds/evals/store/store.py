@@ -269,8 +269,7 @@ class Store:
             return [matches[0] for matches in fitting]
         if suits is not None:
             fitting = [[run for run in matches if suits(self, run)] or matches for matches in fitting]
-        with self.engine.connect() as connection:
-            n_made = made_attempts(connection, [run for matches in fitting for run in matches])
+        n_made = made_attempts(self.engine, [run for matches in fitting for run in matches])
         last_ids = last_command(self.engine)
         last = [run for run in all_runs if run.id in last_ids]
         meant = choose_runs(names, fitting, last, n_made, newest=newest)

@@ -16,6 +16,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import LEARNED_FROM, Attempt, Called, Event, Noted, Run
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, check_call
+from ragrounds.evals.store.database import fetch_rows
 from ragrounds.evals.store.row_sums import summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
@@ -39,14 +40,13 @@ def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
         .group_by(numbered.c.id, table.c.models)
     )
     counts_by_run: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
-    with store.engine.connect() as connection:
-        for run, models, attempts in connection.execute(statement):
-            try:
-                named_models = msgspec.json.decode(models, type=list[tuple[str, str, int]])
-            except (msgspec.MsgspecError, TypeError) as error:
-                raise DamagedRecord(f"which models answered in {run} does not match its checksum") from error
-            for requested, name, calls in named_models:
-                counts_by_run[run].setdefault(requested, Counter())[name] += calls * attempts
+    for run, models, attempts in fetch_rows(store.engine, statement):
+        try:
+            named_models = msgspec.json.decode(models, type=list[tuple[str, str, int]])
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise DamagedRecord(f"which models answered in {run} does not match its checksum") from error
+        for requested, name, n_calls in named_models:
+            counts_by_run[run].setdefault(requested, Counter())[name] += n_calls * attempts
     return {
         run: {requested: dict(names) for requested, names in models.items()} for run, models in counts_by_run.items()
     }
@@ -110,12 +110,11 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
     """Return the first and the last day of some calls: ``2026-11-23``, ``2026-11-23 to 2026-11-25``; empty if none is
     stored.
     """
-    sorted_keys, table, moments = sorted(keys), schema.calls, list[float]()
-    with store.engine.connect() as connection:
-        for chunk in chunks(sorted_keys):
-            for row in connection.execute(sa.select(*summed_columns(table)).where(table.c.key.in_(chunk))):
-                check_call(row)
-                moments.append(row.at)
+    table, moments = schema.calls, list[float]()
+    for chunk in chunks(sorted(keys)):
+        for row in fetch_rows(store.engine, sa.select(*summed_columns(table)).where(table.c.key.in_(chunk))):
+            check_call(row)
+            moments.append(row.at)
     if not moments:
         return ""
     days = [datetime.fromtimestamp(moment, UTC).date().isoformat() for moment in (min(moments), max(moments))]
@@ -136,8 +135,7 @@ def not_recorded_words(store: Store, run: Run, *, may_be_stale: bool = False) ->
     statement = sa.select(sa.func.count(), sa.func.sum(n_unrecorded)).where(
         table.c.run == store.number(run), n_unrecorded > 0
     )
-    with store.engine.connect() as connection:
-        attempts, calls = connection.execute(statement).one()
+    ((attempts, calls),) = fetch_rows(store.engine, statement)
     if not attempts:
         return ""
     kinds: Counter[str] = Counter()
@@ -209,8 +207,7 @@ def _some_attempts(store: Store, run: Run, *conditions: sa.ColumnElement[bool]) 
     """Yield the first of a run's attempts for which some conditions hold."""
     table = schema.attempts
     statement = sa.select(table.c.question_id, table.c.epoch).where(table.c.run == store.number(run), *conditions)
-    with store.engine.connect() as connection:
-        keys = [(row.question_id, row.epoch) for row in connection.execute(statement.limit(_LOOKED_AT))]
+    keys = fetch_rows(store.engine, statement.limit(_LOOKED_AT))
     yield from (attempt for key in keys if (attempt := store.attempt(run, *key)) is not None)
 
 

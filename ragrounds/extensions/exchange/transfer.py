@@ -38,6 +38,7 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import (
     database_message,
+    fetch_rows,
     insert_new,
     snapshot,
     store_location,
@@ -368,8 +369,7 @@ class _Writer:
         key = next(iter(table.primary_key.columns))
         replies = [table.c.response] if table is schema.calls else []
         statement = sa.select(key, *replies).where(key.in_([row[key.name] for row in batch]))
-        with self._target.connect() as connection:
-            present = {bytes(row[0]): row for row in connection.execute(statement)}
+        present = {bytes(row[0]): row for row in fetch_rows(self._target, statement)}
         if table is schema.calls:
             both = [(row["response"], present[row["key"]].response) for row in batch if row["key"] in present]
             self.differing += sum(not self._same(mine, theirs) for mine, theirs in both)

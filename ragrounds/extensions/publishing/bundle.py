@@ -26,6 +26,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Reply, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
+from ragrounds.evals.store.database import fetch_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing.leaderboard import Ranking
 from ragrounds.extensions.publishing.published_traces import question_digest
@@ -198,20 +199,16 @@ def _records(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: 
     stopped = schema.stoppings
     for run in runs:
         query = sa.select(stopped).where(stopped.c.run == store.number(run))
-        with store.engine.connect() as connection:
-            stops = [(row.claim, row.seed, decompress(row.body)) for row in connection.execute(query)]
+        stops = [(row.claim, row.seed, decompress(row.body)) for row in fetch_rows(store.engine, query)]
         yield RunLine(run=replace(run, asked=None), name=names.get(run.id, ""), stops=tuple(stops))
     questions, golds = store.questions(runs[0])
     lines = {question.id: _question(question, golds[question.id], free) for question in questions}
     yield from lines.values()
     for run in runs:
         for table in (schema.gradings, schema.regradings):
-            with store.engine.connect() as connection:
-                bodies = [
-                    row.body for row in connection.execute(sa.select(table).where(table.c.run == store.number(run)))
-                ]
-            for body in bodies:
-                call = msgspec.msgpack.decode(decompress(body), type=Call)
+            rows = fetch_rows(store.engine, sa.select(table.c.body).where(table.c.run == store.number(run)))
+            for row in rows:
+                call = msgspec.msgpack.decode(decompress(row.body), type=Call)
                 recorded = store.call(call.key, Request, Reply) if call.kind == "model" else None
                 yield JudgeLine(
                     run=run.id,

@@ -22,7 +22,7 @@ from ragrounds.base.spent import known_sum
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import compress, decompress
-from ragrounds.evals.store.database import exclusive_transaction, writing_failed
+from ragrounds.evals.store.database import exclusive_transaction, fetch_rows, writing_failed
 from ragrounds.evals.store.ledger import store_judging_sums
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
@@ -171,8 +171,7 @@ class Repricing:
         if not key:
             return _ResponseUsage(used=None)
         statement = sa.select(schema.calls.c.response).where(schema.calls.c.key == bytes.fromhex(key))
-        with self._store.engine.connect() as connection:
-            row = connection.execute(statement).first()
+        row = next(iter(fetch_rows(self._store.engine, statement)), None)
         if row is None:
             return _ResponseUsage(used=None)
         return msgspec.msgpack.decode(
@@ -187,17 +186,12 @@ def _calls_in(body: Plain) -> list[Plain]:
     return list(body["calls"]) if "calls" in body else [body]
 
 
-def _token_counts(call: Plain) -> list[int]:
-    usage = call.get("usage") or {}
-    return list(usage.values())
-
-
 def sums_of(calls: Sequence[Plain], lacks_tokens: bool) -> dict[str, float | None]:
     """Return the total cost of calls, or nothing if other calls were never recorded.
 
     That is the case if the row lacks tokens (`lacks_tokens`), and the calls do not.
     """
-    replied = [call for call in calls if not call.get("error") or any(_token_counts(call))]
+    replied = [call for call in calls if not call.get("error") or any((call.get("usage") or {}).values())]
     if lacks_tokens and all(call.get("usage") is not None for call in replied if call.get("kind", "model") != "search"):
         return {}
     paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
