@@ -34,7 +34,6 @@ from ragrounds.api.workspace import (
     replaced_file,
     run_names,
     texts,
-    user_prices,
 )
 from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
@@ -54,6 +53,7 @@ from ragrounds.evals.store.care.repricing import reprice as apply_prices
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import read_prices
 from ragrounds.tools.index.collection import collection_sizes
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column
@@ -356,7 +356,7 @@ def ledger(
     if prices and not reprice:
         raise UserError("--price needs --reprice, which applies it to stored calls.")
     names, used_settings = run_names(runs), chosen_settings(settings, home)
-    known_prices = {**user_prices(used_settings), **prices_of(texts(prices))}
+    known_prices = {**read_prices(used_settings.home), **prices_of(texts(prices))}
     with open_store(used_settings) as store:
         selected_runs = store.select_runs(names) if names else store.runs(counterfactuals=True)
         selected_runs = list({run.id: run for run in selected_runs}.values())

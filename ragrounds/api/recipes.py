@@ -6,20 +6,14 @@ from ragrounds.agents.profiles import names_agents, sampled, settled
 from ragrounds.api.agent_texts import searching_with
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import server_defaults
-from ragrounds.api.workspace import user_prices
 from ragrounds.base.settings import Settings
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.benchmarks.benchmark import own_corpus
 from ragrounds.evals.engine.plan import Recipe
+from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import BASELINE
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 """Agents that are compared on the sample benchmark if none is named."""
-
-
-def is_sample(loaded: Benchmark) -> bool:
-    """Return True if a benchmark is the built-in sample."""
-    return loaded.name.partition("/")[0] == "sample"
 
 
 def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
@@ -31,19 +25,19 @@ def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, c
         "top_p": request.top_p,
         "max_tokens": request.max_answer_tokens,
     }
-    agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
+    agents = request.agents or (SAMPLE_AGENTS if loaded.is_sample else ("direct_cot",))
     if request.profile is not None and not request.agents:
         names_agents(request.profile, agents)
     if request.retriever is not None:
         agents = searching_with(request.retriever, agents)
-    model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
+    model = request.model or settings.model or (BASELINE if loaded.is_sample and not url else None)
     if model:
         model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
     return Recipe(
         agents=tuple(settled(agent, request.profile, model) for agent in agents),
         model=model,
-        corpus=request.corpus or own_corpus(loaded),
-        prices=user_prices(settings),
+        corpus=request.corpus or ("sample" if loaded.is_sample else None),
+        prices=read_prices(settings.home),
         defaults={
             **server,
             **sampling,

@@ -30,7 +30,7 @@ from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import probe_model_servers
-from ragrounds.api.workspace import closing, open_store, texts, user_prices
+from ragrounds.api.workspace import closing, open_store, texts
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
@@ -55,6 +55,7 @@ from ragrounds.evals.store.run_names import keep_last_command
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
+from ragrounds.models.prices import read_prices
 from ragrounds.models.server_facts import TOOLS, window_of
 from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.index.vector_events import BUILT
@@ -171,7 +172,7 @@ def hold_runs(
             dataset = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
             listener.message(f"{words} --benchmark {dataset} chooses one of them." if dataset else words)
     with open_store(settings, listener.message) as store, hosts_held(), ExitStack() as resources:
-        resources.enter_context(opening_recorded(store, request.journal, user_prices(settings), listener.message))
+        resources.enter_context(opening_recorded(store, request.journal, read_prices(settings.home), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
         agents = [named_agent for named_agent in agents if named_agent[0] not in missing_agents]
         replay = _Replay(store, loaded, request, pilot_only, watch or _claim_stop, change)

@@ -23,11 +23,10 @@ from ragrounds.api.workspace import (
     run_names,
     texts,
     unheard,
-    user_settings,
 )
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import FINAL, Read, Run
-from ragrounds.base.settings import Settings
+from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.recorded import with_replies
@@ -342,7 +341,7 @@ def collect_garbage(
     Raises:
         UserError: another process is using a run of the store, and `remove` is set.
     """
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings or read_settings()) as store:
         hours, ids = seconds / 3600, [run.id for run in store.runs(counterfactuals=True)]
         if not remove:
             return garbage.collect_garbage(store.engine, FINAL, hours=hours, outside=outside, report=progress), ""

@@ -25,7 +25,6 @@ from ragrounds.api.workspace import (
     closing,
     open_selected_runs,
     texts,
-    user_prices,
 )
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
@@ -45,6 +44,7 @@ from ragrounds.evals.judges.runs import JudgedRuns, JudgingOptions, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.models.prices import read_prices
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.tools.index.cards import named_embedder
 from ragrounds.ui.agent_names import agent_names
@@ -213,7 +213,9 @@ def judge(arguments: JudgeArguments) -> JudgeResult:
         vectors = None
         if arguments.embedder:
             vectors = named_embedder(*met_retrievers([arguments.embedder], settings, changed, journal))
-        means = JudgeResources(store=store, embedder=vectors, verifier=arguments.verifier, prices=user_prices(settings))
+        means = JudgeResources(
+            store=store, embedder=vectors, verifier=arguments.verifier, prices=read_prices(settings.home)
+        )
         grader = open_method(method, means)
         if (arguments.labelled or arguments.verifier != "llm") and not method.verifiers:
             raise UserError(f"--verifier and --labelled are for claims and citations, not for --kind {method.name}.")

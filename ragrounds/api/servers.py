@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.workspace import open_store, texts, user_prices
+from ragrounds.api.workspace import open_store, texts
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError, one_of
 from ragrounds.base.records import Run
@@ -15,6 +15,7 @@ from ragrounds.evals.engine.servers import ProbedServers, ServerChanged, probe_s
 from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
+from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.tools.index.embedding_servers import embedding_models, with_fingerprints
 
@@ -90,7 +91,7 @@ def open_judges(
         raise UserError("No judge was given. Give one with --judge, such as openai:gpt-4o-mini.")
     defaults = server_defaults(base_url, alias, settings)
     judges = [with_defaults(text, defaults) for text in judge_names]
-    opened, prices = probe_model_servers(store, judges, changed, journal).texts, user_prices(settings)
+    opened, prices = probe_model_servers(store, judges, changed, journal).texts, read_prices(settings.home)
     models = [open_model(opened.get(text, text), prices) for text in judges]
     if len({model.spec for model in models}) < len(models):
         raise UserError("A judge is given twice: its vote would count double.")

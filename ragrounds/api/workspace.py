@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Protocol
@@ -17,7 +17,6 @@ from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.models.prices import Price, read_prices
 from ragrounds.models.traffic import forget_idle
 from ragrounds.recorder.reads import leave_out
 from ragrounds.ui.text import safe
@@ -30,11 +29,6 @@ def unheard(task: str, done: int) -> None:
     """Ignore the progress."""
 
 
-def user_settings() -> Settings:
-    """Return the user's settings: the environment over the settings file."""
-    return read_settings()
-
-
 def open_store(settings: Settings | None = None, say: Callable[[str], None] | None = None) -> Store:
     """Open the store that the settings name, by default the user's: PostgreSQL, or a SQLite file in the home folder.
 
@@ -42,7 +36,7 @@ def open_store(settings: Settings | None = None, say: Callable[[str], None] | No
     several; by default it is printed on standard error. Files of the store are never recorded as dependencies of a
     system.
     """
-    settings = settings or user_settings()
+    settings = settings or read_settings()
     leave_out(str(settings.home))
     return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
@@ -95,7 +89,7 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
     Raises:
         UserError: `settings` are no :class:`Settings`.
     """
-    used_settings = user_settings() if settings is None else settings
+    used_settings = read_settings() if settings is None else settings
     if not isinstance(used_settings, Settings):
         raise UserError(f"settings {settings!r} are not rr.Settings. Give a folder as home={str(settings)!r}.")
     return used_settings if home is None else used_settings.model_copy(update={"home": Path(home).expanduser()})
@@ -123,11 +117,6 @@ def open_selected_runs(
         for run in runs:
             refresh_scores(store, run)
         yield store, runs
-
-
-def user_prices(settings: Settings) -> Mapping[str, Price]:
-    """Return the prices that the user set in ``prices.toml`` of the home folder."""
-    return read_prices(settings.home / "prices.toml")
 
 
 @asynccontextmanager

@@ -115,7 +115,7 @@ def settings_file() -> Path:
 
 
 def read_settings() -> Settings:
-    """Read the settings.
+    """Read the user's settings: the environment over the settings file.
 
     Raises:
         UserError: an unknown name or a wrong value, with its location.

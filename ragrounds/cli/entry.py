@@ -99,9 +99,9 @@ def main(*, own_process: bool = True) -> None:
             loaded = sys.modules.get("sqlalchemy.exc")  # the database raises its errors if its file is damaged
             if loaded is None or not isinstance(error, loaded.DBAPIError):
                 raise
-            from ragrounds.api.workspace import user_settings
+            from ragrounds.base.settings import read_settings
 
-            settings = user_settings()
+            settings = read_settings()
             if settings.store is None and not (path := settings.home / "store.sqlite").exists():
                 _say(
                     f"The store {path} was removed while this command worked. Put it back from a backup; without one, "

@@ -10,7 +10,6 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import named_agents, parse_names
 from ragrounds.api.progress import TerminalListener
-from ragrounds.api.recipes import is_sample
 from ragrounds.api.run import RunResult, run
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.errors import one_of
@@ -83,7 +82,7 @@ def _tell(result: RunResult, as_json: bool, full: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console(), full=full)
-        first = is_sample(result.benchmark) and any(row.no_model == "extractive" for row in result.comparison.rows)
+        first = result.benchmark.is_sample and any(row.no_model == "extractive" for row in result.comparison.rows)
         say_next(*(["--model openai:NAME (yours)"] if first else []))
     for status, reasons in (("failed", result.failures), ("capped", result.capped), ("paused", result.paused)):
         for reason, count in reasons:

@@ -70,8 +70,9 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 FREE = Price(input=0.0, output=0.0)
 
 
-def read_prices(path: Path) -> Mapping[str, Price]:
-    """Read the user's price list: TOML, one table per model, named ``provider:model``::
+def read_prices(home: Path) -> Mapping[str, Price]:
+    """Read the user's price list, ``prices.toml`` in the folder `home`: one table per model, named
+    ``provider:model``::
 
         ["openai:my-llama"]
         input = 0.05
@@ -89,9 +90,9 @@ def read_prices(path: Path) -> Mapping[str, Price]:
     Raises:
         UserError: the file does not have this form.
     """
+    path, model = home / "prices.toml", ""
     if not path.exists():
         return {}
-    model = ""
     try:
         tables, prices = parse_toml(path.read_text(encoding="utf-8")), dict[str, Price]()
         for model, table in tables.items():

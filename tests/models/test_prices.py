@@ -24,7 +24,7 @@ def test_each_kind_of_token_has_its_price() -> None:
 
 def test_an_embedder_is_priced_by_what_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('["openai:hashes"]\ninput = 0.02\n')
-    price = read_prices(tmp_path / "prices.toml")["openai:hashes"]
+    price = read_prices(tmp_path)["openai:hashes"]
     assert price.dollars(Usage(input=1_000_000)) == pytest.approx(0.02)
     assert price.dollars(Usage(input=1, output=1)) is None  # a text has no known price without one for output
 
@@ -50,7 +50,7 @@ def test_a_wrong_price_is_one_line_with_the_file(tmp_path: Path, text: str) -> N
     path = tmp_path / "prices.toml"
     path.write_text(f'["openai:m"]\n{text}\n')
     with pytest.raises(UserError, match=r"prices\.toml, 'openai:m': .*Expected one table a model"):
-        read_prices(path)
+        read_prices(tmp_path)
 
 
 def test_the_spec_stands_above_the_file_and_the_file_above_the_list(
@@ -59,7 +59,7 @@ def test_the_spec_stands_above_the_file_and_the_file_above_the_list(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijkl")
     path = tmp_path / "prices.toml"
     path.write_text('["openai:gpt-4o-mini"]\ninput = 1\noutput = 10\n["vllm:m"]\ngpu_hour = 3.6\n')
-    prices, reply = read_prices(path), Reply(text="", usage=USAGE, busy=10.0)
+    prices, reply = read_prices(tmp_path), Reply(text="", usage=USAGE, busy=10.0)
     # By hand, of OpenAI's page: 600 tokens at $0.15 a million, 400 cached ones at $0.075, 100 written at $0.60.
     assert open_model("openai:gpt-4o-mini").price(reply) == pytest.approx((600 * 0.15 + 400 * 0.075 + 100 * 0.6) / 1e6)
     assert open_model("openai:gpt-4o-mini", prices).price(reply) == pytest.approx(2000 / 1e6)

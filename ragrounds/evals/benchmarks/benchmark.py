@@ -77,6 +77,11 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
         return dict(Counter(question.benchmark for question in self.questions))
 
     @property
+    def is_sample(self) -> bool:
+        """True if it is the built-in sample, which brings a corpus of the same name with it."""
+        return self.name.partition("/")[0] == "sample"
+
+    @property
     def guard_words(self) -> str:
         """Sentence on the documents that the leak guard withholds from searches; empty if it withholds none."""
         withheld = [
@@ -300,8 +305,3 @@ def cluster_of(question: Question) -> str:
 def lot(seed: int, *texts: str) -> bytes:
     """Return a sort key for a deterministic random sample, from a seed and a question's id or other texts."""
     return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()
-
-
-def own_corpus(benchmark: Benchmark) -> str | None:
-    """Return the name of the corpus that a benchmark brings with it: the sample has one, others have none."""
-    return "sample" if benchmark.name.partition("/")[0] == "sample" else None

@@ -29,12 +29,11 @@ from ragrounds.api.workspace import (
     open_store,
     run_names,
     texts,
-    user_settings,
 )
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError, unknown
 from ragrounds.base.records import Run
-from ragrounds.base.settings import Settings
+from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
@@ -396,7 +395,7 @@ def show_arena(
     Raises:
         UserError: there is no such rating, or as :func:`stored_arena`.
     """
-    used_settings = settings or user_settings()
+    used_settings = settings or read_settings()
     with stored_arena(reference, used_settings) as stored:
         names_by_run = names_of(stored.store, stored.runs, names)
         report = arena_report(

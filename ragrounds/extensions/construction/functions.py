@@ -20,7 +20,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import ServedExecution
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import probe_model_servers, server_defaults
-from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
+from ragrounds.api.workspace import chosen_settings, closing, open_store
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import FINAL, Run
 from ragrounds.base.settings import Settings
@@ -49,6 +49,7 @@ from ragrounds.extensions.construction.files import (
 from ragrounds.extensions.construction.items import ItemSet
 from ragrounds.extensions.construction.outcome import KeptScorer
 from ragrounds.extensions.construction.pipeline import Pipeline, results
+from ragrounds.models.prices import read_prices
 from ragrounds.ui.text import number_of, safe
 
 
@@ -213,7 +214,7 @@ def _planned_run(store: Store, prepared: PreparedBuild, execution: BuildExecutio
         UserError: no model, or one that cannot be opened.
     """
     agent, searcher = prepared.pipeline.agent(prepared.parameters, prepared.models), prepared.searcher
-    model, prices = prepared.model or execution.model or settings.model, user_prices(settings)
+    model, prices = prepared.model or execution.model or settings.model, read_prices(settings.home)
     defaults = server_defaults(execution.base_url, execution.alias, settings)
     models = model_texts(agent, model, defaults).values()
     servers = probe_model_servers(store, models, execution.server_changed, execution.journal)

@@ -17,12 +17,11 @@ from ragrounds.api.workspace import (
     run_names,
     texts,
     unheard,
-    user_settings,
 )
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import is_import_path
 from ragrounds.base.records import FINAL
-from ragrounds.base.settings import Settings
+from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.scorers.words import copy_words
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
@@ -60,7 +59,7 @@ def export_runs(
     Raises:
         UserError: an unknown run, no run at all, or a place that cannot be written.
     """
-    with open_store(settings or user_settings()) as store, open_target(location) as engine:
+    with open_store(settings or read_settings()) as store, open_target(location) as engine:
         moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
         copy_words(store.engine, engine)
         copy_names(store.engine, engine, moved.runs)

@@ -27,7 +27,6 @@ from ragrounds.api.workspace import (
     open_store,
     run_names,
     texts,
-    user_prices,
 )
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
@@ -54,6 +53,7 @@ from ragrounds.extensions.publishing.leaderboard import Ranking, rank
 from ragrounds.extensions.publishing.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
 from ragrounds.extensions.studies.page import study_page
+from ragrounds.models.prices import read_prices
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.tables.comparison_tables import printed_figures
@@ -188,7 +188,7 @@ def publish(arguments: PublishArguments) -> PublishedSite:
                 file, free = site / f"{ranking.key}{SUFFIX}", text_free(arguments.attempts, ranking.licences)
                 # The order of the runs that were ranked, on which the pairs of the ranking depend.
                 ranked_runs = [run for run in stored_runs if run in ranking.runs]
-                prices = user_prices(resolved_settings)
+                prices = read_prices(resolved_settings.home)
                 make_bundle(file, store, ranked_runs, names, free, arguments.seed, prices, printed_figures)
                 writer.files[file.name] = file.stat().st_size
     return PublishedSite(

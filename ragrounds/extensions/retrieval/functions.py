@@ -28,7 +28,6 @@ from ragrounds.api.workspace import (
     closing,
     open_store,
     texts,
-    user_prices,
 )
 from ragrounds.base.contracts import Used
 from ragrounds.base.errors import UserError, nearest
@@ -70,7 +69,7 @@ from ragrounds.extensions.retrieval.trec import (
     write_run,
 )
 from ragrounds.models.options import with_defaults
-from ragrounds.models.prices import used_price
+from ragrounds.models.prices import read_prices, used_price
 from ragrounds.models.providers import open_model
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
@@ -542,7 +541,7 @@ class _SetSearch:
             raise UserError("--query-generation needs a model. Give one with --model, such as openai:gpt-4o-mini.")
         text = with_defaults(model_text, server_defaults(self._request.base_url, self._request.alias, self._settings))
         with open_store(self._settings) as store:
-            prices = user_prices(self._settings)
+            prices = read_prices(self._settings.home)
             opened = probe_model_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
                 text, text
             )
@@ -583,7 +582,7 @@ def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
 
     These calls are not recorded, so all of them were paid.
     """
-    prices = user_prices(settings)
+    prices = read_prices(settings.home)
     return {
         "search_calls": len(used),
         "search_tokens": known_sum(call.tokens for call in used),

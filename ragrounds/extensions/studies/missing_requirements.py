@@ -5,7 +5,6 @@ from __future__ import annotations
 from shlex import quote
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.api.workspace import user_prices
 from ragrounds.base.contracts import Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
@@ -13,6 +12,7 @@ from ragrounds.base.specs import parse
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.extensions.studies.study import StudyCell, agent_text
 from ragrounds.models.options import read_options, starts_server, with_defaults
+from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.models.started import command_of
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
@@ -73,7 +73,7 @@ def cell_model(cell: StudyCell, settings: Settings, text: object) -> Model | Non
         return None
     url = cell.settings.get("base_url") or settings.base_url
     spec = with_defaults(str(text), {"base_url": str(url)} if url else {})
-    model = open_model(spec, user_prices(settings))
+    model = open_model(spec, read_prices(settings.home))
     if starts_server(spec):
         command_of(read_options(parse(spec))).line(0)
     return model
