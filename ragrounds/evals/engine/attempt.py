@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -265,17 +265,12 @@ def _scored(
     attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers, billable: float | None
 ) -> FinishedAttempt:
     scores = tuple([score_by(scorer, attempt, item.question, item.gold) for scorer in scorers(item.question)])
-    return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt), billable)
-
-
-def _tokens_made(attempt: Attempt) -> int | None:
-    """Return the tokens of the calls that were not answered from the journal; ``None`` if a call's usage is unknown."""
-    made = []
-    for call in calls(attempt.events):
-        is_asked = call.kind == "model" and not call.cached and call.role not in TOKENS_APART
-        if is_asked and call.is_counted:
-            made.append(call.spent)
-    return total_spent(made).tokens
+    made = [  # not answered from the journal
+        call.spent
+        for call in calls(attempt.events)
+        if call.kind == "model" and not call.cached and call.role not in TOKENS_APART and call.is_counted
+    ]
+    return FinishedAttempt(planned.run, attempt, scores, total_spent(made).tokens, billable)
 
 
 async def _graph_answers(graph: Any, nests: bool, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
@@ -288,17 +283,13 @@ async def _graph_answers(graph: Any, nests: bool, context: AttemptContext) -> As
     async for event in stream:
         namespace, task = event if nests else ((), event)
         if "result" not in task:
-            context.entered(task["id"], task["name"], task_of(namespace))
+            # A namespace is the path of tasks in which a graph runs: ("node:task", …).
+            context.entered(task["id"], task["name"], namespace[-1].rpartition(":")[2] if namespace else "")
             continue
         changes = task["result"]
         context.left(task["id"], task["name"], changes, str(task["error"] or ""))
         if not namespace and isinstance(changes, dict) and "answer" in changes:  # not from a nested graph
             yield changes["answer"], changes.get("choice", "")
-
-
-def task_of(space: Sequence[str]) -> str:
-    """Return the task in which a graph runs, from its namespace (``("node:task", …)``); empty if it runs in none."""
-    return space[-1].rpartition(":")[2] if space else ""
 
 
 async def _by_system(journal: StoreJournal, system: System, context: AttemptContext, agent: str) -> Answer:

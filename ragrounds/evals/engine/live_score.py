@@ -59,20 +59,17 @@ class LiveScore:
 
     def add(self, attempt: Attempt, score: Score | None) -> None:
         """Count an attempt that ended. It replaces an earlier count of the same attempt."""
-        if attempt.question_id in self._datasets:
-            self._parts_by_epoch.setdefault(attempt.question_id, {})[attempt.epoch] = self._parts(attempt, score)
-
-    def _parts(self, attempt: Attempt, score: Score | None) -> Parts | None:
+        if (question := self._questions.get(attempt.question_id)) is None:
+            return
         if score is None and self._ratio and attempt.status != "completed" and self._scorer and self._scorer.computes:
-            question = self._questions[attempt.question_id]
-            if (gold := self._golds.get(question.id)) is not None:
-                score = self._scorer.score(attempt, question, gold)
-        # An answer that was not scored is not a wrong answer.
-        if score is None:
-            return None if attempt.status == "completed" else (0.0, 1.0)
-        if score.value is None:
-            return None
-        return self._scorer.parts(score) if self._ratio and self._scorer else (score.value, 1.0)
+            gold = self._golds.get(question.id)
+            score = self._scorer.score(attempt, question, gold) if gold is not None else None
+        parts: Parts | None = None  # an answer that was not scored is not a wrong answer
+        if score is None and attempt.status != "completed":
+            parts = 0.0, 1.0
+        elif score is not None and score.value is not None:
+            parts = self._scorer.parts(score) if self._ratio and self._scorer else (score.value, 1.0)
+        self._parts_by_epoch.setdefault(question.id, {})[attempt.epoch] = parts
 
     def _sums(self, *, together: bool = False) -> list[dict[int, list[float]]]:
         """Return numerators and denominators, added up by epoch, for each dataset, or for all `together`.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -123,19 +123,15 @@ class ReplayProgress:
             done[run.id] = {key for key in store.settled(run) if asked is None or key[0] in asked}
             total = (run.count if asked is None else len(asked)) * run.epochs
             self.runs[run.id] = RunProgress(run.agent, total, epochs=run.epochs, before=len(done[run.id]))
-        for planned in planned_runs if self.left else ():  # if no attempt is left, no figures are shown
-            self._count_stored(store, planned.run, done[planned.run.id], scorer)
-
-    def _count_stored(self, store: Store, run: Run, done: Container[AttemptKey], scorer: str) -> None:
-        """Count the attempts that a run already has."""
-        counts = self.runs[run.id]
-        counts.score = LiveScore(*store.questions(run), scorer)
-        scores: dict[tuple[str, int], list[Score]] = {}
-        for score in store.scores(run, counts.score.scorer) if counts.before and counts.score.scorer else ():
-            scores.setdefault((score.question_id, score.epoch), []).append(score)
-        for attempt in store.summaries(run):
-            if (key := (attempt.question_id, attempt.epoch)) in done:
-                counts.count(attempt, scores.get(key, ()))
+        for run in (planned.run for planned in planned_runs if self.left):  # else no figures are shown
+            counts = self.runs[run.id]
+            counts.score = LiveScore(*store.questions(run), scorer)
+            scores: dict[AttemptKey, list[Score]] = {}
+            for score in store.scores(run, counts.score.scorer) if counts.before and counts.score.scorer else ():
+                scores.setdefault((score.question_id, score.epoch), []).append(score)
+            for attempt in store.summaries(run) if counts.before else ():
+                if (key := (attempt.question_id, attempt.epoch)) in done[run.id]:
+                    counts.count(attempt, scores.get(key, ()))
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""

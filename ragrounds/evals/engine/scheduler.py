@@ -304,12 +304,18 @@ async def run_pool(
         """Make one attempt in the slot that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
         ASKED.set(AskedPrompts(semaphore.kept_prefixes))
-        slot = AttemptSlot(semaphore)
+        has_left_slot = False
 
         def on_end(finished: FinishedAttempt) -> None:
             """Let another attempt begin while this one is written."""
+            nonlocal has_left_slot
             source.attempt_ended(finished)
-            slot.leave_to_write()
+            # No more are written at a time than there are slots: if the disk is slow, finished attempts would fill the
+            # memory.
+            if semaphore.writing < semaphore.count:
+                has_left_slot = True
+                semaphore.writing += 1
+                semaphore.release()
 
         try:
             source.attempt_written(await make_attempt(planned, item, on_end))
@@ -317,7 +323,10 @@ async def run_pool(
             errors.append(error)
         finally:
             semaphore.kept_prefixes.ended()
-            slot.leave()
+            if has_left_slot:
+                semaphore.writing -= 1
+            else:
+                semaphore.release()
 
     queued: deque[tuple[PlannedRun, WorkItem]] = deque()
     with rare_garbage_collection():
@@ -372,33 +381,6 @@ class AttemptSemaphore(ResizableSemaphore):
             raise
         finally:
             self.paused -= 1
-
-
-class AttemptSlot:
-    """Acquired slot of one attempt.
-
-    While the attempt is written, others begin; but no more are written at a time than there are slots, so that a slow
-    disk slows the run and does not fill the memory.
-    """
-
-    def __init__(self, semaphore: AttemptSemaphore) -> None:
-        self._semaphore = semaphore
-        self._writing = False
-
-    def leave_to_write(self) -> None:
-        """Release the slot, if allowed: the attempt has ended and only remains to be written."""
-        # Beyond that the slot is kept until the disk has caught up: finished attempts would fill the memory.
-        if self._semaphore.writing < self._semaphore.count:
-            self._writing = True
-            self._semaphore.writing += 1
-            self._semaphore.release()
-
-    def leave(self) -> None:
-        """Release the slot, unless it was released before: the attempt has ended."""
-        if self._writing:
-            self._semaphore.writing -= 1
-        else:
-            self._semaphore.release()
 
 
 _collecting_rarely: list[tuple[int, int, int]] = []
