@@ -79,8 +79,11 @@ class FailureCount:
     def __init__(self, limit: FailureLimit, noun: str = "attempts") -> None:
         self._limit, self._noun = limit, noun
         self._ended: defaultdict[str, _Ended] = defaultdict(_Ended)
-        self.reached = ""
-        """Message about the run or judge that fails, with the most frequent reason; empty below the limit."""
+        self._reached = ""
+
+    def reached(self) -> str:
+        """Return a message about the run or judge that fails, with the most frequent reason; empty below the limit."""
+        return self._reached
 
     def count(self, key: str, name: str, failed: bool, reason: str = "") -> None:
         """Count an attempt or judgement that ended.
@@ -108,30 +111,23 @@ class FailureCount:
 
     def _open(self, ended: _Ended, message: str) -> None:
         # The first reason is kept: failures while the run winds down are caused by its end.
-        if not self.reached:
+        if not self._reached:
             [(reason, count)] = ended.reasons.most_common(1)
             reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
-            self.reached = (
+            self._reached = (
                 f"{message} (--fail-after {self._limit}), {count:,} of them by: {reason or 'no reason given'}"
             )
 
 
-class CircuitBreaker:
+class CircuitBreaker(FailureCount):
     """Stopping rule that ends runs whose attempts fail (contract: :class:`ragrounds.base.contracts.Stop`)."""
 
     epochs_together = False
 
-    def __init__(self, limit: FailureLimit) -> None:
-        self._count = FailureCount(limit)
-
     def observe(self, finished: FinishedAttempt) -> None:
         """Count an attempt that ended."""
         attempt = finished.attempt
-        self._count.count(finished.run.id, finished.run.agent, attempt.status == "failed", attempt.reason)
-
-    def reached(self) -> str:
-        """Return a message about the failing agent, with the most frequent reason; empty below the limit."""
-        return self._count.reached
+        self.count(finished.run.id, finished.run.agent, attempt.status == "failed", attempt.reason)
 
 
 _LONGEST = 200

@@ -289,7 +289,7 @@ class BudgetAdmission:
         """Return True if the task's question was started before the end."""
         question = task.question.id
         if question not in self._open:
-            reason = self._give_up_reason() or self._failures.reached or self._spending.reached()
+            reason = self._give_up_reason() or self._failures.reached() or self._spending.reached()
             self.ended = self.ended or (INTERRUPTED if self._ends else reason)
             self._open[question] = not self.ended
         return self._open[question]

@@ -133,11 +133,8 @@ class ArenaPlayer:
                 self._played[pair] += 1
                 number += 1
             left = await self._play_batch(queued)
-            if left and self._failures.reached:
-                return (
-                    f"{self._failures.reached}; {left:,} matches of the schedule were not played, and the same command "
-                    "resumes"
-                )
+            if left and (reason := self._failures.reached()):
+                return f"{reason}; {left:,} matches of the schedule were not played, and the same command resumes"
             if self._hopeless():
                 return (
                     f"{self._undecided:,} of the first {self._finished:,} matches have no verdict on any axis: these "
@@ -170,7 +167,7 @@ class ArenaPlayer:
         """Return which limit is reached, or an empty string if none is."""
         if self._max_cost is not None and self.cost_paid >= self._max_cost:
             return f"the budget of ${self._max_cost:g} is spent"
-        return self._failures.reached or self._spending.reached()
+        return self._failures.reached() or self._spending.reached()
 
     def _hopeless(self) -> bool:
         """Return True if hardly any match has a verdict. Such a judge must not be asked until the questions run out."""
