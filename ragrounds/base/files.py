@@ -72,6 +72,19 @@ def broken(path: Path, fault: str, record: str = "") -> UserError:
     return UserError(f"Cannot read {name}: {where}{fault}{'' if fault.endswith('?') else '.'}")
 
 
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise a UserError about a file if it cannot be read, or unpacked, in the block."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise broken(path, "there is no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise broken(path, f"the archive is damaged or cut off ({error})") from None
+    except OSError as error:
+        raise broken(path, error.strerror or "it cannot be opened") from None
+
+
 def read_bytes(path: Path) -> bytes:
     """Read the whole file, decompressed if its name ends in ``.gz``.
 
@@ -79,20 +92,15 @@ def read_bytes(path: Path) -> bytes:
         UserError: no such file, not a file, not readable, empty, or a damaged archive.
     """
     try:
-        if path.is_dir():
-            raise broken(path, "it is a folder; expected a file")
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            with gzip.open(io.BytesIO(data)) as packed:
-                data = packed.read(_LARGEST + 1)
-            if len(data) > _LARGEST:
-                raise broken(path, f"it unpacks to more than {_LARGEST >> 30} GiB")
-    except FileNotFoundError:
-        raise broken(path, "there is no such file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise broken(path, f"the archive is damaged or cut off ({error})") from None
-    except OSError as error:
-        raise broken(path, error.strerror or "it cannot be opened") from None
+        with readable(path):
+            if path.is_dir():
+                raise broken(path, "it is a folder; expected a file")
+            data = path.read_bytes()
+            if path.suffix == ".gz":
+                with gzip.open(io.BytesIO(data)) as packed:
+                    data = packed.read(_LARGEST + 1)
+                if len(data) > _LARGEST:
+                    raise broken(path, f"it unpacks to more than {_LARGEST >> 30} GiB")
     except ValueError:  # a path with a null character
         raise broken(path, "this is not a path") from None
     if not data.strip():

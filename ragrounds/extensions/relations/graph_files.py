@@ -14,7 +14,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tomllib
-import zlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.base.files import READ, broken, read_json, read_text
+from ragrounds.base.files import READ, broken, read_json, read_text, readable
 from ragrounds.extensions.relations.extraction import Triplet
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")
@@ -127,21 +126,15 @@ def _lines(path: Path) -> Iterator[str]:
     READ.report(path)
     number = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
                 if len(line) > _LONGEST_LINE:
                     raise broken(path, f"it is longer than {_LONGEST_LINE:,} bytes", f"line {number}")
                 if line.strip():
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except FileNotFoundError:
-        raise broken(path, "there is no such file") from None
     except UnicodeDecodeError:
         raise broken(path, "it is not UTF-8; save the file as UTF-8 and try again", f"line {number}") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise broken(path, f"the archive is damaged or cut off ({error})") from None
-    except OSError as error:
-        raise broken(path, error.strerror or "it cannot be opened") from None
 
 
 def texts_by_id(path: Path | None) -> dict[str, str]:

@@ -11,13 +11,12 @@ import csv
 import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from ragrounds.base.errors import UserError
-from ragrounds.base.files import READ, broken, encoding_of
+from ragrounds.base.files import READ, broken, encoding_of, readable
 from ragrounds.base.text import wellformed_all
 from ragrounds.extensions.exchange.importers.importer import BadRow, ImportFile, too_deep
 
@@ -101,19 +100,13 @@ def read_records(path: Path) -> Iterator[Record]:
             yield from _table(text, head)
 
 
-class _readable:  # noqa: N801 - a context
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if isinstance(problem, EOFError | zlib.error | gzip.BadGzipFile):
-            raise broken(self._path, f"the archive is damaged or cut off ({problem})") from None
-        if isinstance(problem, OSError) and not isinstance(problem, UserError):
-            raise broken(self._path, problem.strerror or "it cannot be read") from None
-        if isinstance(problem, UnicodeError):
-            raise broken(self._path, "it is no text in the encoding that its first bytes say") from None
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        with readable(path):
+            yield
+    except UnicodeError:
+        raise broken(path, "it is no text in the encoding that its first bytes say") from None
 
 
 def parsed(text: str, location: str) -> Record:
