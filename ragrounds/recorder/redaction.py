@@ -136,19 +136,13 @@ def secrets_of(variables: Mapping[str, str]) -> dict[str, str]:
         named, value = _VARIABLES.search(name.upper()), value.strip()
         parts = _PARTS.split(value.replace("/", " ") if _ADDRESS.match(value) else value)
         values = [match[1] for match in _LOGIN.finditer(value)]
-        values += [match[1] for match in _assignments(value)]
+        values += [match[1] for _, form in _ASSIGNMENTS for match in form.finditer(value)]
         if named or _PROVIDERS.match(name):
             values += filter(_looks_random, [*parts, value])
         if named:
             values.append(value)
         secrets.update((secret, name) for text in values for secret in (text, unquote(text)) if is_secret(secret))
     return secrets
-
-
-def _assignments(text: str) -> Iterable[re.Match[str]]:
-    """Yield the parts of a text that assign a value to a key or a password: ``?key=…``, ``password=…``."""
-    for _, form in _ASSIGNMENTS:
-        yield from form.finditer(text)
 
 
 def _redact_match(match: re.Match[str]) -> str:

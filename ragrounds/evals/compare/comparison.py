@@ -420,13 +420,6 @@ def no_model(run: Run, compared_runs: Iterable[Run]) -> NoModel:
     return "stand-in" if is_stand_in_name or is_stand_in_server else ""
 
 
-def kinds_of(substitutes: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, ...]]:
-    """Group runs by the substitute that answered in place of a language model; empty if there was none."""
-    kinds: tuple[NoModel, ...] = ("extractive", "stand-in")
-    runs_by_kind = {kind: tuple(run for run, run_kind in substitutes if run_kind == kind) for kind in kinds}
-    return {kind: runs for kind, runs in runs_by_kind.items() if runs}
-
-
 class _RunScores(Struct, frozen=True):
     """Scores of one run under one scorer, question by question."""
 

@@ -104,7 +104,8 @@ def _run_findings(run: Run, answers: Sequence[_Answer]) -> Iterator[tuple[str, s
     missing_ids = [answer.question.id for answer in answers if answer.status == "not_run"]
     given_answers = [answer for answer in answers if answer.status != "not_run"]
     if missing_ids:
-        yield "missing", f"{len(missing_ids):,} questions have no row: {_first_ids(missing_ids)}"
+        first_ids = ", ".join(missing_ids[:5]) + (", …" if len(missing_ids) > 5 else "")
+        yield "missing", f"{len(missing_ids):,} questions have no row: {first_ids}"
     by_dataset: dict[str, list[_Answer]] = defaultdict(list)
     for answer in given_answers:
         by_dataset[answer.question.benchmark].append(answer)
@@ -266,7 +267,3 @@ def _equal_run_findings(runs: Sequence[Run], answers: dict[str, dict[tuple[str, 
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.strip().encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _first_ids(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")

@@ -80,11 +80,6 @@ class OpeningRecorder:
         if failed is not None:
             raise failed
 
-    @property
-    def started(self) -> bool:
-        """True if anything was opened that is watched."""
-        return self._recorder is not None
-
     def words(self) -> str:
         """Return a sentence about the calls that were made; empty if there were none."""
         recorder, context = self._recorder, self._context
@@ -106,7 +101,7 @@ class OpeningRecorder:
     def close(self) -> None:
         """Close the journal."""
         self._closed = True
-        if self.started:
+        if self._recorder is not None:
             in_background(self._close())
 
     async def _close(self) -> None:
@@ -162,7 +157,6 @@ def opening_recorded(
     finally:
         with contextlib.suppress(ValueError):  # ended in another context
             OPENING.reset(before)
-        if recorder.started and (words := recorder.words()):
+        if words := recorder.words():
             tell(words)
-        if recorder.started:
-            recorder.close()
+        recorder.close()

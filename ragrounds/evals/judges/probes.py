@@ -420,12 +420,9 @@ def _outcomes(rows: Mapping[str, Mapping[str, _Reply]]) -> dict[str, list[Outcom
                 if (main := row["main"].label) and reply.label:
                     outcomes[probe].append((name, reply.label == main))
             elif probe != "main" and reply.label:
-                outcomes[probe].append((name, _is_best(reply) == (probe == "reference")))
+                is_best = reply.item.worth[reply.label] == max(reply.item.worth.values())
+                outcomes[probe].append((name, is_best == (probe == "reference")))
     return outcomes
-
-
-def _is_best(reply: _Reply) -> bool:
-    return reply.item.worth[reply.label] == max(reply.item.worth.values())
 
 
 def _pooled(rows: Mapping[str, Mapping[str, _Reply]]) -> list[bool]:

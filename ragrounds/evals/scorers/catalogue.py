@@ -200,13 +200,8 @@ def usual_scores(attempt: Attempt, question: Question, gold: Gold) -> list[Score
     return [score_by(scorer, attempt, question, gold) for scorer in scorers_for(question)]
 
 
-@cache
-def _shipped_names() -> frozenset[str]:
-    return frozenset(SCORERS.shipped())
-
-
 def _is_shipped(scorer: ScorerRecord) -> bool:
-    return scorer.name.partition("[")[0] in _shipped_names()
+    return scorer.name.partition("[")[0] in SCORERS.shipped()
 
 
 def scores_by_default(scorer: ScorerRecord, question: Question) -> bool:

@@ -442,18 +442,14 @@ def stored_blob(row: Mapping[str, Any]) -> dict[str, object]:
     return {**row, "data": compress(row["data"])}
 
 
-def run_body(run: Run) -> bytes:
-    """Encode a run as bytes for its table."""
-    return compress(msgspec.msgpack.encode(run))
-
-
 def run_row(run: Run) -> dict[str, object]:
     """Return the row of a run, without its number."""
-    return {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
+    body = compress(msgspec.msgpack.encode(run))
+    return {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": body}
 
 
 def run_of(body: bytes) -> Run:
-    """Return the run that :func:`run_body` encoded."""
+    """Return the run in the body of a :func:`run_row`."""
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 

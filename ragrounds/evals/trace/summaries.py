@@ -350,7 +350,7 @@ class Pages:
 
     def _unread(self, expression: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
         """Return the attempts of a run whose texts are still to be indexed."""
-        tests = _text_tests(expression)
+        tests = [test for test in single_conditions(expression) if isinstance(test, TextTest)]
         if not tests or not (unread := self._texts.unread(number, tests)):
             return {}
         with self.connect() as connection:
@@ -497,10 +497,6 @@ def asks_facts(where: str) -> bool:
         FilterError: the expression cannot be understood, or uses a name that does not exist.
     """
     return bool(_fields(parse(where)) & FACTS)
-
-
-def _text_tests(expression: Wanted | None) -> list[TextTest]:
-    return [test for test in single_conditions(expression) if isinstance(test, TextTest)]
 
 
 def _fields(expression: Wanted | None) -> set[str]:

@@ -44,7 +44,8 @@ class TextTerm(Struct, frozen=True):
 
 def fold(text: str) -> str:
     """Return a text in its normalized form: words with spaces or signs between them."""
-    plain = _plain(text)
+    # Only text that is not ASCII has accents.
+    plain = text.lower() if text.isascii() else _FOREIGN.sub(_plain_part, text).lower()
     return _CJK.sub(r" \g<0> ", plain) if not plain.isascii() and _CJK.search(plain) else plain
 
 
@@ -56,11 +57,6 @@ def is_cjk(letter: str) -> bool:
 def words_of(text: str) -> list[str]:
     """Return the folded words of a text, in order."""
     return _WORD.findall(fold(text))
-
-
-def _plain(text: str) -> str:
-    """Return a text without case and accents; only text that is not ASCII takes time."""
-    return text.lower() if text.isascii() else _FOREIGN.sub(_plain_part, text).lower()
 
 
 def _plain_part(match: re.Match[str]) -> str:

@@ -176,9 +176,8 @@ def benchmark_of(rows: RowFile, form: str) -> Benchmark:
         UserError: the rows contain no questions.
     """
     items: dict[str, Item] = {}
-    finder = QuestionFinder({})
     questions: dict[str, Question] = {}
-    finder.questions = questions
+    finder = QuestionFinder(questions)
     for row in rows:
         question_id, _ = finder.find(row)
         # A text's k-th row is its k-th question.

@@ -78,17 +78,14 @@ Progress = Callable[[str, int], None]
 """Callback that is called now and then with the current activity and the number of passages done."""
 
 
-def reading_code() -> str:
-    """Return the digest of the code that reads the files of a corpus, including documents."""
-    return code_digest(_LINES, within=(_READERS,))
-
-
 def building_code(chunker: str, reading: str = "full") -> str:
     """Return the digest of the code that reads documents in one of its ways and, unless `chunker` is ``none``, cuts
     them.
     """
     how = [] if reading == "full" else [reading]
-    return text_digest(reading_code(), *([] if chunker == "none" else [code_digest(_CHUNKERS)]), *how)
+    return text_digest(
+        code_digest(_LINES, within=(_READERS,)), *([] if chunker == "none" else [code_digest(_CHUNKERS)]), *how
+    )
 
 
 def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:

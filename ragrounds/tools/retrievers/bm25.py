@@ -300,11 +300,6 @@ _BUILDERS = tuple(
 """Modules that determine the contents of an index."""
 
 
-def builders_code() -> str:
-    """Return the digest of the code that determines the contents of an index."""
-    return text_digest(*map(code_digest, _BUILDERS))
-
-
 def open_bm25(
     collection: Collection, parameters: Bm25Parameters, *, progress: Count | None = None, shard: int = RUN_PASSAGES
 ) -> Bm25Searcher:
@@ -320,7 +315,7 @@ def open_bm25(
         UserError: the index does not fit the collection; another process is building it.
         StopRun: the disk is full.
     """
-    index = f"{parameters.index} {FORMAT}{builders_code()}"
+    index = f"{parameters.index} {FORMAT}{text_digest(*map(code_digest, _BUILDERS))}"
     key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.records import OUTCOMES
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import QuestionCost
 from ragrounds.evals.compare.findings import best_first, conclusions, finding, untested
 from ragrounds.evals.compare.published import PrintedFigure
@@ -308,13 +308,9 @@ def cost_columns(costs: Mapping[str, QuestionCost]) -> tuple[Column, ...]:
     Args:
         costs: run id → cost of a question, by :func:`run_costs`.
     """
-
-    def of_run(row: RunTotals) -> QuestionCost:
-        return costs[row.run]
-
     return (
-        *price_columns(of_run),
-        Column("time", lambda row: of_run(row).seconds, duration, spare=9),
+        *price_columns(lambda row: costs[row.run]),
+        Column("time", lambda row: costs[row.run].seconds, duration, spare=9),
         *(column for column in LISTED if column.unit not in ("US dollars", "seconds")),
     )
 
@@ -407,15 +403,12 @@ def _missing_step_sentences(comparison: Comparison, names: Mapping[str, str]) ->
 
 def _no_model_sentences(comparison: Comparison, names: Mapping[str, str]) -> Iterator[str]:
     """Yield a statement for each kind of run that used no language model, or one near chance."""
-    runs_by_kind = kinds_of([(row.run, row.no_model) for row in comparison.rows])
-    for kind, runs in runs_by_kind.items():
-        subject = (
-            "These figures come"
-            if len(runs) == len(comparison.rows)
-            else f"The figures of {joined_words([names[run] for run in runs])} come"
-        )
-        substitute = "a built-in word-matching baseline" if kind == "extractive" else "a stand-in server"
-        yield f"{subject} from {substitute}, not a language model."
+    substitutes = (("extractive", "a built-in word-matching baseline"), ("stand-in", "a stand-in server"))
+    for kind, substitute in substitutes:
+        if run_names := [names[row.run] for row in comparison.rows if row.no_model == kind]:
+            is_all = len(run_names) == len(comparison.rows)
+            subject = "These figures come" if is_all else f"The figures of {joined_words(run_names)} come"
+            yield f"{subject} from {substitute}, not a language model."
     if any(model.partition("[")[0] == SMOLLM2 for row in comparison.rows for model in row.models.values()):
         yield SMOLLM2_CAVEAT
 

@@ -23,7 +23,7 @@ from ragrounds.base.records import FINAL
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
-from ragrounds.evals.store.codec import run_body, run_of
+from ragrounds.evals.store.codec import run_of, run_row
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.run_names import copy_names
@@ -326,7 +326,7 @@ def test_names_that_do_harm_are_refused(file: Path, tmp_path: Path, fields: dict
     with closing(sqlite3.connect(file)) as connection, connection:
         body = connection.execute("SELECT body FROM runs WHERE number = 1").fetchone()[0]
         run = replace(run_of(body), **fields)
-        connection.execute("UPDATE runs SET body = ?, id = ? WHERE number = 1", (run_body(run), run.id))
+        connection.execute("UPDATE runs SET body = ?, id = ? WHERE number = 1", (run_row(run)["body"], run.id))
     with pytest.raises(UserError, match=said):
         brought(file, tmp_path / "other")
 
