@@ -51,7 +51,7 @@ def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:
     questions, golds = store.questions(run)
     for part in chunks(questions, _QUESTIONS_PER_PART):
         attempts = store.attempts(run, among=[question.id for question in part])
-        by_key = {(attempt.question_id, attempt.epoch): attempt for attempt in attempts}
+        by_key = {attempt.key: attempt for attempt in attempts}
         yield [
             (question, golds[question.id], epoch, by_key.get((question.id, epoch)))
             for question in part

@@ -377,6 +377,10 @@ class AttemptCounts(Struct, frozen=True, kw_only=True):
     """Number of unanswered requests to models. A provider may bill them, so costs are lower bounds."""
 
 
+AttemptKey = tuple[str, int]
+"""Question id and epoch."""
+
+
 class Attempt(AttemptCounts, frozen=True, kw_only=True):
     """One question × one agent × one epoch."""
 
@@ -405,6 +409,11 @@ class Attempt(AttemptCounts, frozen=True, kw_only=True):
 
     If empty, the letter is read from the text.
     """
+
+    @property
+    def key(self) -> AttemptKey:
+        """Return question id and epoch."""
+        return self.question_id, self.epoch
 
     @property
     def replayable(self) -> bool:
@@ -460,6 +469,11 @@ class Score(Struct, frozen=True, kw_only=True):
     reason: str = ""
     code: str = ""
     """Digest of the scorer's code, and for a judged score also of the prompts and the parser. Empty if unknown."""
+
+    @property
+    def key(self) -> AttemptKey:
+        """Return question id and epoch."""
+        return self.question_id, self.epoch
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

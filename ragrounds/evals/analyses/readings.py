@@ -63,7 +63,7 @@ def _run_readings(store: Store, run: Run, scorer: str) -> RunReadings:
     }
     read_answers = []
     for attempt in store.attempts(run) if differing else ():
-        if reading := differing.get((attempt.question_id, attempt.epoch)):
+        if reading := differing.get(attempt.key):
             read_answer = ReadAnswer(
                 question_id=attempt.question_id,
                 epoch=attempt.epoch,

@@ -118,7 +118,7 @@ def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ..
     Equal searches of several attempts are loaded once.
     """
     cache: dict[str, FoundPassages] = {}
-    return {(attempt.question_id, attempt.epoch): searches_by(store, attempt, cache) for attempt in store.attempts(run)}
+    return {attempt.key: searches_by(store, attempt, cache) for attempt in store.attempts(run)}
 
 
 def first_found(

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Question, Run, outcome
+from ragrounds.base.records import AttemptKey, Question, Run, outcome
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.claims.claims import (
     Claim,
@@ -43,7 +43,7 @@ from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
 from ragrounds.evals.stats.sign_flips import difference_and_test
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 
 _SCORES = ("accuracy", "score")
 
@@ -262,7 +262,7 @@ class _Assertions:
         answer_statuses = self.basis.read[run.id].get(self.scorer, {})
         shares = dict.fromkeys((question.id for question in questions), 0.0)
         for attempt in attempts:
-            attempt_outcome = outcome(attempt.status, answer_statuses.get((attempt.question_id, attempt.epoch)))
+            attempt_outcome = outcome(attempt.status, answer_statuses.get(attempt.key))
             if attempt.question_id in shares and attempt_outcome == term.measure:
                 shares[attempt.question_id] += 1 / epochs
         return shares

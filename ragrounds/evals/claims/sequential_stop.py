@@ -145,10 +145,10 @@ class ClaimStop:
         """Count the attempts that the runs have already. Failed attempts are made again, unless `failed` counts them
         too."""
         for run in self.runs:
-            scores = {(score.question_id, score.epoch): score for score in store.scores(run, self.scorer)}
+            scores = {score.key: score for score in store.scores(run, self.scorer)}
             attempt_keys = store.done(run) if failed else store.settled(run)
             for attempt in store.summaries(run, skip_damaged=True):
-                if (key := (attempt.question_id, attempt.epoch)) in attempt_keys:
+                if (key := attempt.key) in attempt_keys:
                     self._keep_values(run, attempt, scores.get(key))
         if count:
             self._count()

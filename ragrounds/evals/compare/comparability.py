@@ -13,12 +13,12 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
+from ragrounds.base.records import OPEN, AnswerStatus, Attempt, AttemptKey, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import fetch_rows
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 """Run id → scorer → scores."""
@@ -140,14 +140,11 @@ def comparison_basis(
         scorers=tuple(dict.fromkeys([*headline_names, *sorted(shared)])),
         headlines=headlines,
         summaries=summaries,
-        status={
-            run: {(attempt.question_id, attempt.epoch): attempt.status for attempt in attempts}
-            for run, attempts in summaries.items()
-        },
+        status={run: {attempt.key: attempt.status for attempt in attempts} for run, attempts in summaries.items()},
         scores=scores,
         read={
             run: {
-                name: {(score.question_id, score.epoch): score.answer_status for score in scorer_scores}
+                name: {score.key: score.answer_status for score in scorer_scores}
                 for name, scorer_scores in by_scorer.items()
             }
             for run, by_scorer in scores.items()

@@ -14,10 +14,9 @@ from shlex import quote
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Gold, Question, Run, Score
+from ragrounds.base.records import Attempt, AttemptKey, Gold, Question, Run, Score
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.store import AttemptKey
 
 CAREFUL = "robust"
 """Scorer that others are compared with."""
@@ -145,8 +144,8 @@ def two_readings(scores: Mapping[str, Sequence[Score]], scorer: str) -> list[Two
         scores: scorer → its scores of the run.
         scorer: name of a scorer that reads choices.
     """
-    careful = {(score.question_id, score.epoch): score for score in scores.get(CAREFUL, ())}
-    pairs = ((score, careful.get((score.question_id, score.epoch))) for score in scores.get(scorer, ()))
+    careful = {score.key: score for score in scores.get(CAREFUL, ())}
+    pairs = ((score, careful.get(score.key)) for score in scores.get(scorer, ()))
     return [
         TwoReadings(first=first, second=second)
         for first, second in pairs

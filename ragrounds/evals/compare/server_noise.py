@@ -12,7 +12,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from ragrounds.base.records import Attempt, Question, Run, Score
+from ragrounds.base.records import Attempt, Question, Run
 from ragrounds.base.specs import parse
 from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.store.store import Store
@@ -81,16 +81,16 @@ def _measure(
     differences: defaultdict[str, list[float]] = defaultdict(list)
     is_lower_bound = False
     for run, repetition in pairs:
-        repeated = {_key(attempt): attempt for attempt in store.attempts(repetition) if attempt.status == "completed"}
-        scores = [{_key(score): score.value for score in store.scores(part, scorer)} for part in (run, repetition)]
+        repeated = {attempt.key: attempt for attempt in store.attempts(repetition) if attempt.status == "completed"}
+        scores = [{score.key: score.value for score in store.scores(part, scorer)} for part in (run, repetition)]
         for attempt in store.attempts(run, among=sorted({question_id for question_id, _ in repeated})):
-            again = repeated.get(_key(attempt))
+            again = repeated.get(attempt.key)
             # An attempt without a new call says nothing: agents inside others answer from the journal.
             if again is None or _model_keys(attempt)[-1:] == _model_keys(again)[-1:]:
                 continue
             texts[attempt.question_id].append(attempt.text != again.text)
             is_lower_bound |= attempt.model_calls > 1
-            values = [by_key.get(_key(attempt)) for by_key in scores]
+            values = [by_key.get(attempt.key) for by_key in scores]
             if values[0] is not None and values[1] is not None:
                 differences[attempt.question_id].append(values[1] - values[0])
     if not texts:
@@ -107,10 +107,6 @@ def _measure(
         square=fmean(fmean(x * x for x in by_question) for by_question in differences.values() or [[0.0]]),
         is_lower_bound=is_lower_bound,
     )
-
-
-def _key(entry: Attempt | Score) -> tuple[str, int]:
-    return entry.question_id, entry.epoch
 
 
 def _model_keys(attempt: Attempt) -> list[str]:

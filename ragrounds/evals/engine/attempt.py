@@ -199,7 +199,7 @@ class AttemptRunner:
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
-        if (attempt.question_id, attempt.epoch) in opened.finished:
+        if attempt.key in opened.finished:
             scores = (*scores, *self._missing_scores(planned, finished))
         other_rows = [*self._store.scorer_rows(run, scores), *await opened.reads.rows(attempt)]
         await self._store.writer.write(

@@ -89,7 +89,7 @@ def plan_repetition(
     answered = {attempt.question_id for attempt in made if attempt.model_calls} - incomplete
     candidates = [question for question in benchmark.questions if question.id in answered]
     repeated = sorted(candidates, key=lambda question: lot(seed, "repetition", question.id))[:count]
-    calls = {(attempt.question_id, attempt.epoch): attempt.model_calls for attempt in made}
+    calls = {attempt.key: attempt.model_calls for attempt in made}
     repetition = start_derived_run(store, run, "repetition", f"{run.agent} repeated", benchmark, {})
 
     def repeat_last_call(question: Question, gold: Gold, epoch: int) -> _LastCallAgain:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.base.contracts import FinishedAttempt
-from ragrounds.base.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
+from ragrounds.base.records import FINAL, Attempt, AttemptKey, Question, Reply, Run, Score, Usage, outcome
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.benchmarks.benchmark import lot
@@ -27,7 +27,7 @@ from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, retried_faults
 
 _ENOUGH = 8
@@ -128,9 +128,9 @@ class ReplayProgress:
             counts.score = LiveScore(*store.questions(run), scorer)
             scores: dict[AttemptKey, list[Score]] = {}
             for score in store.scores(run, counts.score.scorer) if counts.before and counts.score.scorer else ():
-                scores.setdefault((score.question_id, score.epoch), []).append(score)
+                scores.setdefault(score.key, []).append(score)
             for attempt in store.summaries(run) if counts.before else ():
-                if (key := (attempt.question_id, attempt.epoch)) in done[run.id]:
+                if (key := attempt.key) in done[run.id]:
                     counts.count(attempt, scores.get(key, ()))
 
     def observe(self, finished: FinishedAttempt) -> None:
@@ -305,7 +305,7 @@ def projection(
         if not seen:
             return None
         steady = seen[n_first:] if len(seen) >= n_first + PILOT else seen
-        done = _keys(seen)
+        done = {attempt.key for attempt in seen}
         left = sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
         agents.append(_agent(run, names.get(run.id) or without_addresses(run.agent), seen, steady, left))
     clock = _total([agent.seconds for agent in agents])
@@ -338,16 +338,12 @@ def pilot_questions(
         questions: all that are asked.
         seed: of the random sample; ``None``: the first ones, of an order that is random already.
     """
-    done = [_keys(attempts) for attempts in finished.values()]
+    done = [{attempt.key for attempt in attempts} for attempts in finished.values()]
     answered = {question.id for question in questions if all((question.id, 0) in keys for keys in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
     in_order = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
     return tuple([question for question in in_order if question.id not in answered][: max(0, PILOT - len(answered))])
-
-
-def _keys(attempts: Sequence[Attempt]) -> set[AttemptKey]:
-    return {(attempt.question_id, attempt.epoch) for attempt in attempts}
 
 
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:

@@ -205,7 +205,7 @@ class Handover:
     def attempt_ended(self, finished: FinishedAttempt) -> None:
         """Notify the queue; then check whether workers are worth their start, or have room now."""
         self._queue.attempt_ended(finished)
-        key = finished.attempt.question_id, finished.attempt.epoch
+        key = finished.attempt.key
         self.open[key][1].discard(finished.run.id)
         if not self.open[key][1]:
             del self.open[key]

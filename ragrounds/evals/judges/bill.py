@@ -226,7 +226,7 @@ def store_judged_run(
 
 def count_answers(scores: Iterable[Score]) -> int:
     """Return the number of answers that these scores belong to."""
-    return len({(score.question_id, score.epoch) for score in scores})
+    return len({score.key for score in scores})
 
 
 def writers(run: Run) -> list[str]:

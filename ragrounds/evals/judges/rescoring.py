@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import Attempt, Gold, Question, Run, Score
+from ragrounds.base.records import Attempt, AttemptKey, Gold, Question, Run, Score
 from ragrounds.evals.judges.attempts import LabelJudge, judge_code
 from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import find_method
@@ -32,7 +32,7 @@ from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SCORED, column_text, scores_of
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.care.garbage import Progress
@@ -213,7 +213,7 @@ def _recorded(
     by_id = {question.id: question for question in questions}
     scores: list[Score] = []
     for attempt in store.attempts(run):
-        if (attempt.question_id, attempt.epoch) in attempt_keys:
+        if attempt.key in attempt_keys:
             judged_answer = recorded_judge.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
             if judged_answer is None:
                 return []

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from ragrounds.base.chunks import chunks
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import FINAL, Attempt, Call, Gold, Question, Run, Score
+from ragrounds.base.records import FINAL, Attempt, AttemptKey, Call, Gold, Question, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     SCORED,
@@ -59,8 +59,6 @@ from ragrounds.evals.store.sqlite import is_writable
 from ragrounds.evals.store.writer import Writer, group
 
 T = TypeVar("T")
-AttemptKey = tuple[str, int]
-"""Question id and epoch."""
 _CHUNK = 500
 _READ_TOGETHER = 100
 """Number of attempts whose long texts are in memory together."""

@@ -59,7 +59,7 @@ class AttemptReader:
             rows = [row for row in self._connection.execute(statement) if (row.question_id, row.epoch) in attempt_keys]
             for attempt in attempts_of(run, rows, self.texts):
                 if isinstance(attempt, Attempt):
-                    attempts[attempt.question_id, attempt.epoch] = attempt
+                    attempts[attempt.key] = attempt
         return attempts
 
     def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:

@@ -182,9 +182,9 @@ def bare_traces(store: Store, run: Run) -> Iterator[Trace]:
     by_id = {question.id: question for question in questions}
     scores: dict[tuple[str, int], list[Score]] = {}
     for score in store.scores(run):
-        scores.setdefault((score.question_id, score.epoch), []).append(score)
+        scores.setdefault(score.key, []).append(score)
     for attempt in store.attempts(run):
-        id, attempt_scores = attempt.question_id, tuple(scores.get((attempt.question_id, attempt.epoch), ()))
+        id, attempt_scores = attempt.question_id, tuple(scores.get(attempt.key, ()))
         yield Trace(run=run, question=by_id[id], gold=golds[id], attempt=attempt, scores=attempt_scores, steps=())
 
 

@@ -152,12 +152,8 @@ def _scored_run(store: Store, run: Run, scorer: str) -> _ScoredRun:
     return _ScoredRun(
         run,
         Change.stored(run) if run.origin == "counterfactual" else None,
-        {
-            (attempt.question_id, attempt.epoch): attempt
-            for attempt in store.attempts(run)
-            if attempt.status != "not_run"
-        },
-        {(score.question_id, score.epoch): score for score in store.scores(run, scorer)},
+        {attempt.key: attempt for attempt in store.attempts(run) if attempt.status != "not_run"},
+        {score.key: score for score in store.scores(run, scorer)},
     )
 
 

@@ -195,7 +195,7 @@ def _plan_changes(
     [parent] = planned_runs
     run = parent.run
     makes_own_calls = run.identity.get("tier") != "journaled"
-    search_counts = {(summary.question_id, summary.epoch): summary.searches for summary in store.summaries(run)}
+    search_counts = {summary.key: summary.searches for summary in store.summaries(run)}
     swaps = any(change.spec.name == "swap" for change in changes)
     passages_by_question = first_found(searches(store, run), loaded.questions) if swaps else {}
     passages_by_id = {id: search.passages for id, search in passages_by_question.items()}

@@ -170,14 +170,12 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         epochs += [part.value] if part.value is not None else []
     ids = {question.id for question in selected}
     broken = {
-        (summary.question_id, summary.epoch)
-        for summary in store.summaries(run)
-        if summary.status == "failed" and summary.question_id in ids
+        summary.key for summary in store.summaries(run) if summary.status == "failed" and summary.question_id in ids
     }
     return CellFigure(
         **{name: getattr(total, name) for name in ("value", "low", "high", "error", "n", "missing")},
         failed=len(broken),
-        failed_right=sum(bool(score.value) and (score.question_id, score.epoch) in broken for score in scored.scores),
+        failed_right=sum(bool(score.value) and score.key in broken for score in scored.scores),
         imported=run.origin == "imported",
         unit=scorer_record.unit,
         direction=scorer_record.direction,

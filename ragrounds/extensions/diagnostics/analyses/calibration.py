@@ -126,8 +126,8 @@ def confidences(store: Store, run: ScoredRun, kind: str = "") -> tuple[str, dict
     if kind and kind not in SOURCES:
         hint = nearest(kind, list(SOURCES))
         raise UserError(f"--parameter {kind!r} is no confidence.{hint} Known: {', '.join(SOURCES)}.")
-    scores = {(score.question_id, score.epoch): score for score in run.scores if score.answer_status == "answered"}
-    attempts = {(attempt.question_id, attempt.epoch): attempt for attempt in store.attempts(run.run)}
+    scores = {score.key: score for score in run.scores if score.answer_status == "answered"}
+    attempts = {attempt.key: attempt for attempt in store.attempts(run.run)}
     answered = {key: (attempts[key], score) for key, score in scores.items() if key in attempts}
     for source in [kind] if kind else SOURCES:
         if source == "agreement":
@@ -272,9 +272,7 @@ def calibrated(run: ScoredRun, source: str, sure: Mapping[AttemptKey, float], se
         sure: question id and epoch → confidence.
         seed: seed of the bootstraps.
     """
-    score_by_key = {
-        (score.question_id, score.epoch): score for score in run.scores if score.answer_status == "answered"
-    }
+    score_by_key = {score.key: score for score in run.scores if score.answer_status == "answered"}
     rows: list[tuple[Question, float, float]] = []
     for question, epoch in itertools.product(run.questions, range(run.run.epochs)):
         score, confidence = score_by_key.get((question.id, epoch)), sure.get((question.id, epoch)) if source else 1.0

@@ -133,7 +133,7 @@ def harms(run: ScoredRun, cost: CostOf) -> Harms:
 
     A question with a missing score is left out. An attempt that was not made gave no answer.
     """
-    scores, harm_by_question = {(score.question_id, score.epoch): score for score in run.scores}, Harms()
+    scores, harm_by_question = {score.key: score for score in run.scores}, Harms()
     for question in run.questions if run.scores else ():
         parts = np.zeros(4)
         for epoch in range(run.run.epochs):

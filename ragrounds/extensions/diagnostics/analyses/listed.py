@@ -118,7 +118,7 @@ def _passages_in_prompt(store: Store, attempt: Attempt, passages: Sequence[Passa
 def _load_evidence(store: Store, run: Run, listed: Listed, scorer: str) -> list[_Evidence]:
     scored = scored_run(store, run, scorer)
     question_by_id = {question.id: question for question in scored.questions}
-    values = {(score.question_id, score.epoch): float(score.value == 1.0) for score in scored.scores}
+    values = {score.key: float(score.value == 1.0) for score in scored.scores}
     evidence = []
     for attempt in store.attempts(run):
         if (question := question_by_id.get(attempt.question_id)) is None:

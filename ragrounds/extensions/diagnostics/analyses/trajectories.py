@@ -129,7 +129,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     check_share("trajectories", options.scorer)
     run_trajectories = []
     for run in scored_runs(store, runs, options.scorer):
-        scores = {(score.question_id, score.epoch): score for score in run.scores}
+        scores = {score.key: score for score in run.scores}
         done = {
             (id, attempt.epoch): trajectory(store, attempt, run.golds[id], scores.get((id, attempt.epoch)))
             for attempt in store.attempts(run.run)

@@ -230,7 +230,7 @@ def _costs(
 
 def _by_epoch(run: ScoredRun, questions: Sequence[Question]) -> Floats:
     """Return the scores (questions, epochs); an attempt without a score counts as 0, as in every table."""
-    values = {(score.question_id, score.epoch): score.value or 0.0 for score in run.scores}
+    values = {score.key: score.value or 0.0 for score in run.scores}
     epochs = range(run.run.epochs)
     return np.array([[values.get((question.id, epoch), 0.0) for epoch in epochs] for question in questions])
 
