@@ -80,7 +80,7 @@ def _print_comparison(compared: CompareResult, scorers: Sequence[str], form: str
     elif form:
         tables = comparison_tables(comparison, scorers)
         if paper := form == "--latex" and not full:
-            names, tables_shown = agent_names(comparison), [table for table, _ in comparison.shown_tables(scorers)]
+            names, tables_shown = agent_names(comparison), comparison.headline_tables(scorers)
             groups = (
                 group_table(table, grouped, names, with_costs=False)
                 for table in tables_shown

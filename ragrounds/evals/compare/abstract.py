@@ -71,7 +71,7 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         comparison: figures of these runs.
         scorers: scorers to show; if empty, the headlines.
     """
-    tables = [table for table, _ in comparison.shown_tables(scorers)]
+    tables = comparison.headline_tables(scorers)
     card = card_of(comparison.benchmark)
     rows = {row.run: row for row in comparison.rows}
     return Abstract(
@@ -126,13 +126,8 @@ def _missing_results(
 
 def _right(store: Store, run: Run, status: str, scorer: str) -> int:
     """Count the attempts of a status whose text a scorer reads as right."""
-    attempts_with_status = {
-        (attempt.question_id, attempt.epoch) for attempt in store.summaries(run) if attempt.status == status
-    }
-    return sum(
-        bool(score.value) and (score.question_id, score.epoch) in attempts_with_status
-        for score in store.scores(run, scorer)
-    )
+    attempts_with_status = {attempt.key for attempt in store.summaries(run) if attempt.status == status}
+    return sum(bool(score.value) and score.key in attempts_with_status for score in store.scores(run, scorer))
 
 
 def selection_words(run: Run) -> str:

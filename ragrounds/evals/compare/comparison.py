@@ -195,13 +195,17 @@ class Comparison(Struct, frozen=True, kw_only=True):
             return [(by_name[name], []) for name in map(typed_scorer, scorers) if name in by_name]
         return [(by_name[headline.scorer], [by_name[name] for name in headline.columns]) for headline in self.headlines]
 
+    def headline_tables(self, scorers: Sequence[str] = ()) -> list[ScorerTable]:
+        """Return the tables of :meth:`shown_tables` without their additional columns."""
+        return [table for table, _ in self.shown_tables(scorers)]
+
     def outcomes(self, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
         """Return the outcomes of attempts by run id, each attempt counted once.
 
         An attempt is counted by the headlines, or by another scorer if no headline applies to its question. If scorers
         are named, only these count.
         """
-        tables = [table for table, _ in self.shown_tables(scorers)]
+        tables = self.headline_tables(scorers)
         if not scorers:
             tables += [table for table in self.tables if table not in tables]
         by_run: dict[str, Counter[str]] = {}

@@ -235,7 +235,7 @@ def best_first(comparison: Comparison, tables: Sequence[ScorerTable]) -> list[Ru
 
 def in_order(comparison: Comparison, scorers: Sequence[str] = ()) -> Comparison:
     """Return a comparison whose runs are in the order of :func:`best_first` in all tables."""
-    rows = best_first(comparison, [table for table, _ in comparison.shown_tables(scorers)])
+    rows = best_first(comparison, comparison.headline_tables(scorers))
     ranks = {row.run: rank for rank, row in enumerate(rows)}
     tables = (
         replace(table, lines=tuple(sorted(table.lines, key=lambda line: ranks[line.run])))

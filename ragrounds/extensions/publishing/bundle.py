@@ -219,9 +219,9 @@ def _records(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: 
     for run in runs:
         scores: dict[tuple[str, int], list[Score]] = {}
         for score in store.scores(run):
-            scores.setdefault((score.question_id, score.epoch), []).append(score)
+            scores.setdefault(score.key, []).append(score)
         for attempt in store.attempts(run):
-            line, key = lines[attempt.question_id], (attempt.question_id, attempt.epoch)
+            line, key = lines[attempt.question_id], attempt.key
             id, has_text = line.question.id, line.gold is not None
             calls = (
                 replace(event, step=0, call=_without_results(event.call))
@@ -291,7 +291,7 @@ def statement_of(ranking: Ranking, last: float, seal: Seal, basis: Basis) -> Sta
     runs, comparison = ranking.runs, ranking.comparison
     claims = [
         EvalClaim(f"{table.scorer} of {line.run}", sign, repr(line.overall.value))
-        for table, _ in comparison.shown_tables()
+        for table in comparison.headline_tables()
         for sign in (">=" if table.direction == "higher" else "<=",)
         for line in table.lines
         if line.overall.value is not None

@@ -320,7 +320,7 @@ class _BundleStore:
         if derived is None:
             return stated
         is_same = _close(derived.value, stated.value) and derived.answer_status == stated.answer_status
-        is_same = is_same and (stated.question_id, stated.epoch) == (attempt.question_id, attempt.epoch)
+        is_same = is_same and (stated.question_id, stated.epoch) == attempt.key
         if not is_same or derived.prediction != stated.prediction:
             stated_text = f"{stated.value} {stated.answer_status} {stated.prediction!r} is stated"
             self._outcome.differs(

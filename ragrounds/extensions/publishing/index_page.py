@@ -79,7 +79,7 @@ def ranking_section(entry: BoardRanking, mode: TextMode) -> str:
     questions = ranking.selection or number_of(ranking.count, "question")
     repeats = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
     chart = ""
-    for headline, _ in ranking.comparison.shown_tables()[:1]:
+    for headline in ranking.comparison.headline_tables()[:1]:
         if headline.frontier:
             chart = figure(frontier_picture(headline.frontier, headline.scorer, names), _FRONTIER_WIDTH)
     conclusions = " ".join(map(coded, conclusion_lines(ranking.comparison, (), names)))
@@ -124,7 +124,7 @@ def _table(entry: BoardRanking, names: Mapping[str, str]) -> str:
         words("attempts", lambda row: "incomplete" if row.run in incomplete else "all") if incomplete else None,
     )
     heading_note = next(
-        (heading for table, _ in ranking.comparison.shown_tables() if (heading := average_heading(table))), ""
+        (heading for table in ranking.comparison.headline_tables() if (heading := average_heading(table))), ""
     )
     title = ", ".join(filter(None, (number_of(len(ranking.runs), "run"), heading_note)))
     links = {number: page for number, run in enumerate(ranking.runs) if (page := entry.attempts.get(run.id))}

@@ -166,7 +166,7 @@ def _ranking(
         comparison=comparison,
         places={
             table.scorer: places_by_run
-            for table, _ in comparison.shown_tables()
+            for table in comparison.headline_tables()
             if table.scorer in findings and (places_by_run := open_places(table, findings[table.scorer]))
         },
         licences=tuple(text_licence(dataset) for dataset in datasets),

@@ -29,13 +29,13 @@ def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
     Raises:
         UserError: nothing is scored, or not by this scorer.
     """
-    tables = comparison.shown_tables([scorer] if scorer else [])
+    tables = comparison.headline_tables([scorer] if scorer else [])
     if not tables:
         by_scorer = f" by {scorer}" if scorer else ""
         raise UserError(
             f"These runs have no scores{by_scorer}: there is nothing to draw. `ragrounds score` scores them."
         )
-    return tables[0][0]
+    return tables[0]
 
 
 def score_picture(comparison: Comparison, scorer: str = "") -> Picture:

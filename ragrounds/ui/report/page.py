@@ -97,7 +97,7 @@ def report_page(
     names = agent_names(comparison)
     summary = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, names)
-    first = next((table for table, _ in comparison.shown_tables(scorers)), None)
+    first = next(iter(comparison.headline_tables(scorers)), None)
     printed = printed_figures(runs, summary.systems, comparison, first) if first else {}
     parts = {"Abstract": abstract_section(comparison, scorers, summary, names, () if brief else notes, printed)}
     if brief:
@@ -156,7 +156,7 @@ def _results(
 ) -> str:
     """Return the section of results: agents, covered questions, figures, and causes of wrong answers."""
     question_ids = {question.id for question in common_questions(store, runs, True)[0]}
-    headlines = [table.scorer for table, _ in comparison.shown_tables(scorers)]
+    headlines = [table.scorer for table in comparison.headline_tables(scorers)]
     causes = cause_counts(store, runs, headlines, question_ids, comparison.epochs)
     coverage = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
     figures = results_section(comparison, scorers)

@@ -37,7 +37,7 @@ def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     parts = [
         _scorer_section(comparison, table, beside, len(tables) > 1, table is tables[0][0]) for table, beside in tables
     ]
-    unplaced = all(table.frontier is None for table, _ in comparison.shown_tables(scorers))
+    unplaced = all(table.frontier is None for table in comparison.headline_tables(scorers))
     if unplaced and all(row.cost_uncached is None for row in comparison.rows):
         parts.append("<p>No run has a known cost: there is no frontier to draw.</p>")
     parts += ["<h3>How attempts ended, and what they took</h3>", html_table(outcome_table(ordered, scorers))]

@@ -96,7 +96,7 @@ def abstract_section(
         notes: notes on its runs, which are shown elsewhere.
         printed: run id → figure that a paper printed for the same.
     """
-    tables, called = [table for table, _ in comparison.shown_tables(scorers)], agent_names(comparison)
+    tables, called = comparison.headline_tables(scorers), agent_names(comparison)
     conclusion = " ".join(map(coded, conclusion_lines(comparison, scorers, called))).replace(" %", "\u00a0%")
     placed = tables[0].frontier if tables and len(comparison.rows) > 1 else None
     picture = (
@@ -159,7 +159,7 @@ def what_agents_do(runs: Sequence[Run], names: Mapping[str, str]) -> str:
 
 def which_questions(comparison: Comparison, scorers: Sequence[str]) -> Iterator[str]:
     """Yield the number of questions of each scorer that does not cover all."""
-    for table, _ in comparison.shown_tables(scorers):
+    for table in comparison.headline_tables(scorers):
         covered = max((line.overall.n + line.overall.missing for line in table.lines), default=0)
         if 0 < covered < comparison.questions:
             kinds = " and ".join(_KINDS.get(kind, kind) for kind in described(table.scorer).kinds)

@@ -36,7 +36,7 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     several runs; the best run is first. With `scorers`, only the tables of these are returned.
     """
     comparison = in_order(comparison, scorers)
-    names, tables = agent_names(comparison), [table for table, _ in comparison.shown_tables(scorers)]
+    names, tables = agent_names(comparison), comparison.headline_tables(scorers)
     tables_of_text = [score_table(table, names, next_to) for table, next_to in comparison.shown_tables(scorers)]
     tables_of_text.append(outcome_table(comparison, scorers))
     tables_of_text += [pair_table(table, names) for table in tables if table.pairs]
@@ -66,7 +66,7 @@ def print_comparison(
     console, names = console or results_console(), agent_names(comparison)
     if not full:
         print_one_screen(comparison, scorers, names, console)
-        for table_with_groups, _ in comparison.shown_tables(scorers):
+        for table_with_groups in comparison.headline_tables(scorers):
             for grouped in table_with_groups.groups:  # only if they were requested
                 print_table(group_table(table_with_groups, grouped, names), console)
         return
@@ -74,7 +74,7 @@ def print_comparison(
         console.print(Text(line), soft_wrap="`" in line)  # unwrapped, so that a command can be pasted whole
     for table in comparison_tables(comparison, scorers):
         print_table(table, console)
-    for placed, _ in comparison.shown_tables(scorers) if len(comparison.rows) > 1 else ():
+    for placed in comparison.headline_tables(scorers) if len(comparison.rows) > 1 else ():
         if placed.frontier is not None:
             console.print()
             console.print(draw(frontier_picture(placed.frontier, placed.scorer, names), min(console.width, 100)))

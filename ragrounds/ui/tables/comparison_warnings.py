@@ -61,7 +61,7 @@ def limitation_sentences(
         scorers: the scorers that are shown; if empty, the headlines.
         names: run id → name of the run, safe to show.
     """
-    tables, rows = [table for table, _ in comparison.shown_tables(scorers)], comparison.rows
+    tables, rows = comparison.headline_tables(scorers), comparison.rows
     if any(row.no_model for row in rows):
         yield "Answers of no language model show that the pipeline works. They say nothing about models or medicine."
     models = {model.partition("[")[0] for row in rows for model in row.models.values()}

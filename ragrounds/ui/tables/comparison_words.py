@@ -104,12 +104,12 @@ def verdict_lines(
         prices: run id → its cost, written after the best run by the first headline. If set, the verdicts of the other
             headlines are left out if they only say that nothing differs.
     """
-    tables, price, is_headline = comparison.shown_tables(scorers), prices or {}, prices is not None
+    tables, price, is_headline = comparison.headline_tables(scorers), prices or {}, prices is not None
     runs = [row.run for row in comparison.rows]
-    missing_verdicts = "" if scorers else unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)
+    missing_verdicts = "" if scorers else unjudged(comparison.benchmark, [table.scorer for table in tables], runs)
     if missing_verdicts:
         yield missing_verdicts
-    for index, (table, _) in enumerate(tables):
+    for index, table in enumerate(tables):
         scorer_finding = finding(table)
         if index and is_headline and scorer_finding and scorer_finding.kind in ("alone", "none", "untested"):
             continue

@@ -76,7 +76,7 @@ def print_one_screen(
         console: where to print.
         table_only: True to leave out the frontier and the doubts.
     """
-    width, tables = min(console.width, 100), [table for table, _ in comparison.shown_tables(scorers)]
+    width, tables = min(console.width, 100), comparison.headline_tables(scorers)
     conclusion_texts = conclusion_lines(comparison, scorers, names)
     console.print(Text(wrapped(" ".join(conclusion_texts), width)), soft_wrap=True)
     print_table(summary_table(comparison, tables, names), console)
@@ -107,7 +107,7 @@ def print_one_screen(
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """Return the conclusions of a comparison with accuracy and cost, a few sentences each."""
-    tables = [table for table, _ in comparison.shown_tables(scorers)]
+    tables = comparison.headline_tables(scorers)
     nothing = [] if tables else ["No answer has a score yet."]
     runs = [row.run for row in comparison.rows]
     # Before a judge has decided who is right, no run can be called as good as another one for less.

@@ -22,7 +22,7 @@ def paper_table(comparison: Comparison, scorers: Sequence[str], names: Mapping[s
     an agent has a line and a model its columns. There is no time, and no number of tokens if there are prices. The
     caption has the models and days, explains the marks and names the doubts.
     """
-    tables = [table for table, _ in comparison.shown_tables(scorers)]
+    tables = comparison.headline_tables(scorers)
     rows, first = best_first(comparison, tables), next(iter(tables), None)
     summary = summary_table(comparison, tables, names, whole_names=True)
     runs_by_agent = dict[str, dict[str, RunTotals]]()

@@ -70,8 +70,7 @@ class RunGroup(Struct):
     @property
     def table(self) -> ScorerTable | None:
         """Figures of the runs under the headline scorer."""
-        tables = self.comparison.shown_tables() if self.comparison else ()
-        return tables[0][0] if tables else None
+        return next(iter(self.comparison.headline_tables()), None) if self.comparison else None
 
     def line(self, run: Run) -> RunFigures | None:
         """Return the figures of a run under the headline scorer; ``None`` if it has none."""
@@ -180,9 +179,8 @@ class HomeScreen(Screen[int | None]):
                 run for run in group.runs if (overview := self.overviews.get(run.id)) is None or not overview.so_far
             ]
             comparison = compare(self.store, finished, shared_scorers=True) if finished else None
-            tables = comparison.shown_tables() if comparison else ()
             # Costs first: lines are drawn by another thread, which asks for them as soon as there is a comparison.
-            group.costs = run_costs(comparison, [tables[0][0]] if tables else []) if comparison else {}
+            group.costs = run_costs(comparison, comparison.headline_tables()) if comparison else {}
             rows = comparison.rows if comparison else ()
             group.cost_cells = {
                 column.name: max((len(column.cell(row)) for row in rows), default=0)
