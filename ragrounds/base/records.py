@@ -8,7 +8,6 @@ is US dollars, and tokens are the provider's own counts. An unknown figure is ``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from operator import attrgetter
 from typing import Annotated, Any, Literal, get_args
 
@@ -22,6 +21,8 @@ Status = Literal["completed", "blocked", "failed", "capped", "paused", "not_run"
 AnswerStatus = Literal["answered", "abstained", "refused", "unreadable", "empty"]
 Speaker = Literal["system", "user", "assistant", "tool"]
 CallKind = Literal["model", "search", "tool"]
+AttemptKey = tuple[str, int]
+"""Question id and epoch."""
 
 
 class Stem(Struct, frozen=True):
@@ -377,10 +378,6 @@ class AttemptCounts(Struct, frozen=True, kw_only=True):
     """Number of unanswered requests to models. A provider may bill them, so costs are lower bounds."""
 
 
-AttemptKey = tuple[str, int]
-"""Question id and epoch."""
-
-
 class Attempt(AttemptCounts, frozen=True, kw_only=True):
     """One question × one agent × one epoch."""
 
@@ -503,9 +500,7 @@ class Read(Struct, frozen=True):
     """A dependency that a user's system read while it was loaded or answered the questions of a run."""
 
     kind: Literal["code", "file", "folder", "variable", "package", "server", "model", "written"]
-    """``written``: a file that the system writes itself, which is no evidence of a change. ``model``: a model it
-    called.
-    """
+    """``written``: a file that the system itself writes, no evidence of a change. ``model``: a model that it called."""
     name: str
     """File path relative to the system's folder, name of a variable or package, or address of a server."""
     value: str = ""
@@ -592,11 +587,6 @@ def blank(text: str) -> bool:
     if first and first.isprintable():  # as in most texts
         return False
     return not any(letter.isprintable() and not letter.isspace() for letter in text)
-
-
-def legend(names: Iterable[str]) -> str:
-    """Return the meaning of these outcomes as one line."""
-    return "; ".join(f"{name.replace('_', ' ')}: {OUTCOMES[name]}" for name in names if name in OUTCOMES)
 
 
 OPEN: frozenset[str] = frozenset({"failed", "capped", "paused", "not_run"})

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from ragrounds.base.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, legend, outcome
+from ragrounds.base.records import FINAL, OPEN, OUTCOMES, WITHOUT_ANSWER, AnswerStatus, Status, blank, outcome
 from ragrounds.evals.scorers import ready_scorers
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
@@ -22,8 +22,7 @@ def test_every_status_and_answer_status_has_its_one_word():
 
 
 def test_every_word_is_explained_and_can_be_claimed():
-    for name in OUTCOMES:
-        assert f"{name.replace('_', ' ')}: {OUTCOMES[name]}" in legend(OUTCOMES)
+    assert all(OUTCOMES.values())
     assert set(OUTCOMES) - {"answered", "not_run"} <= set(BOUNDED_MEASURES)
 
 

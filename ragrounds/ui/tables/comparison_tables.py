@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.base.records import OPEN, OUTCOMES, legend
+from ragrounds.base.records import OPEN, OUTCOMES
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.compare.findings import in_order
@@ -136,7 +136,8 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     is_judged = any(row.judging_calls for row in comparison.rows)
-    legends, names = legend(name for name in used if name in OPEN | {"blocked", "empty"}), agent_names(comparison)
+    names, explained = agent_names(comparison), [name for name in used if name in OPEN | {"blocked", "empty"}]
+    legend = "; ".join(f"{name.replace('_', ' ')}: {OUTCOMES[name]}" for name in explained)
 
     def outcome(name: str) -> Column:
         """Return the column of an outcome's attempts."""
@@ -150,7 +151,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         about="in, out: tokens; paid: really paid; full price: without cached calls; "
         + ("judging: paid for judges of these answers, in no other column; " if is_judged else "")
         + "time: a question"
-        + (f"; {legends}" if legends else ""),
+        + (f"; {legend}" if legend else ""),
     )
 
 
