@@ -20,7 +20,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import ServedExecution
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import probe_model_servers, server_defaults
-from ragrounds.api.workspace import chosen_settings, closing, open_store
+from ragrounds.api.workspace import closing, open_store
 from ragrounds.base.contracts import Searcher
 from ragrounds.base.records import FINAL, Run
 from ragrounds.base.settings import Settings
@@ -119,14 +119,7 @@ class BuildResult(Struct, frozen=True, kw_only=True):
     """Number of model calls that were answered from the journal."""
 
 
-def build(
-    request: BuildRequest,
-    execution: BuildExecution,
-    listener: RunListener | None = None,
-    *,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> BuildResult:
+def build(request: BuildRequest, execution: BuildExecution, listener: RunListener | None = None) -> BuildResult:
     """Run a pipeline over its items, and write the benchmark with its card into a folder for
     :func:`ragrounds.api.data.add`.
 
@@ -135,7 +128,6 @@ def build(
             ``CaseQuestions(reports="files:reports/")``.
         execution: the folder, the models, and the limits.
         listener: receives the events of the run.
-        home, settings: the folder of the store, and all settings; ``None`` for those of `execution`.
 
     Raises:
         UserError: items that cannot be read, no model, a folder with other contents, or another process that is
@@ -143,14 +135,13 @@ def build(
     """
     check(request)
     check(execution)
-    effective_settings = chosen_settings(settings or execution.settings, home or execution.home)
-    observer, out = listener or RunListener(), execution.out
+    settings, observer, out = execution.used_settings, listener or RunListener(), execution.out
     breaker = CircuitBreaker(execution.failure_limit)
-    prepared = request.prepare(execution, effective_settings, observer)
+    prepared = request.prepare(execution, settings, observer)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
-    with open_store(effective_settings) as store, ExitStack() as resources:
-        planned = _planned_run(store, prepared, execution, effective_settings)
+    with open_store(settings) as store, ExitStack() as resources:
+        planned = _planned_run(store, prepared, execution, settings)
         model_names = ", ".join(sorted({model.spec for model in planned.models.values()}))
         work_text = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
         observer.message(f"{planned.run.id}: {work_text}, {safe(model_names)}")
@@ -165,7 +156,7 @@ def build(
                         ReplayedRuns(store, recorded, [planned], lambda question: scorers),
                         items.items.questions,
                         items.items.golds,
-                        concurrency=execution.concurrency or effective_settings.concurrency,
+                        concurrency=execution.in_flight,
                         stops=[BudgetStop(execution.budget), breaker, lease],
                         listener=progress_listener,
                     )

@@ -219,6 +219,7 @@ class Labels(FigureKind):
             key: str(settings[key]) for key in ("model", "base_url", "alias") if key in settings
         }
         execution = BuildExecution(
+            settings=call.settings,
             out=call.settings.home / "studies" / "labels" / name,
             limit=int(str(settings["limit"])) if "limit" in settings else None,
             seed=int(str(settings.get("seed", 0))),
@@ -227,7 +228,7 @@ class Labels(FigureKind):
             **call.budget.left(),
         )
         listener = CountingListener(call.listener, call.budget)
-        built = build(request, execution, listener, settings=call.settings)
+        built = build(request, execution, listener)
         missing_labels = built.card.made.figures.get("missing")
         if not isinstance(missing_labels, dict):
             raise UserError("; ".join(built.card.made.notes) or built.ended or "No query has grades.")
