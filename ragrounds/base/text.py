@@ -170,6 +170,11 @@ def _drop_excess_marks(match: re.Match[str]) -> str:
     return "".join(letters)
 
 
+def fold(text: str) -> str:
+    """Return the text with uniform case and spacing."""
+    return " ".join(text.split()).casefold()
+
+
 def file_name(text: str, longest: int = 120, instead: str = "_", kept: str = "._=-") -> str:
     """Return a file name for any text that every system accepts as a plain name and no program takes for an option.
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from ragrounds.base.specs import parse
+from ragrounds.base.text import fold
 
 _RELEASE = r"(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})|:latest)"
 _ROUTES = re.compile(r":(?:free|nitro|floor|online|extended|thinking|beta|exacto)$")
@@ -30,8 +31,8 @@ SERVED = ("id", "root", "parent", "model_path", "model_id", "canonical_slug", "h
 def same_model(requested_model: str, reply_model: str, served: Collection[str] = ()) -> bool:
     """Return True if a reply's model is the requested one; `served` are names that the server gives the requested
     one."""
-    requested, replied = _plain(requested_model), _plain(reply_model)
-    if replied in {_plain(name) for name in served}:
+    requested, replied = fold(requested_model), fold(reply_model)
+    if replied in {fold(name) for name in served}:
         return True
     requested = _ROUTES.sub("", requested)
     if "/" not in requested or "/" not in replied:
@@ -49,7 +50,7 @@ def answered_otherwise(requested: str, reply_models: Mapping[str, int], served: 
         served: names that the server gives the model.
     """
     other_counts = {name: count for name, count in reply_models.items() if not same_model(requested, name, served)}
-    names = {_plain(name).rpartition("/")[2] for name in reply_models}
+    names = {fold(name).rpartition("/")[2] for name in reply_models}
     reported = reply_models if not other_counts and len(names) > 1 else other_counts
     if not reported:
         return ""
@@ -84,7 +85,3 @@ def other_name(identity: str, reply_model: str) -> str:
 def model_name(identity: str) -> str:
     """Return the model's name from its canonical text, without provider and parameters."""
     return parse(identity).name.partition(":")[2]
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).casefold()

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.base.records import Gold, Question
-from ragrounds.base.text import words
-from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
+from ragrounds.base.text import fold, words
+from ragrounds.evals.benchmarks.benchmark import Benchmark
 
 
 class ExactDuplicates(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.files import broken, quote_value
 from ragrounds.base.records import Gold, Question
-from ragrounds.base.text import normalized
+from ragrounds.base.text import fold, normalized
 from ragrounds.evals.benchmarks.cards import Card
 
 _LONGEST_ID = 500
@@ -166,11 +166,6 @@ def _check_options(question: Question, gold: Gold, path: Path) -> None:
         labels = ", ".join(quote_value(label) for label in list(question.options)[:30])
         fault = f"the answer {quote_value(gold.answer)} is not among the options ({labels})"
         raise broken(path, fault, _record(question))
-
-
-def fold(text: str) -> str:
-    """Return the text with uniform case and spacing."""
-    return " ".join(text.split()).casefold()
 
 
 def with_clusters(questions: Iterable[Question]) -> tuple[Question, ...]:

@@ -21,6 +21,7 @@ from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.contracts import Attempted, Request, Server, System
 from ragrounds.base.errors import SharedHostEnded
 from ragrounds.base.records import Attempt, Event, Gold, Question, Reply
+from ragrounds.base.text import fold
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptLog
 from ragrounds.evals.engine.attempts_at_once import AttemptsAtOnce
 from ragrounds.evals.engine.context import AttemptContext, R, guard_of
@@ -226,6 +227,6 @@ def read_answer(text: str, choice: str, question: Question) -> str:
     attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text, choice=choice)
     scorer = described(headline_of([question])[0].scorer)
     if question.kind != "choice" or not scorer.computes:
-        return " ".join(text.split()).casefold() if read_long(attempt).status == "answered" else ""
+        return fold(text) if read_long(attempt).status == "answered" else ""
     score = score_by(scorer, attempt, question, Gold(question_id=question.id, answer=""))
     return score.prediction if score.answer_status == "answered" else ""
