@@ -204,7 +204,7 @@ def test_what_fails_in_use_says_where(tmp_path: Path, home: Path) -> None:
 
 
 def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
-    from ragrounds.extensions.exchange.formats import find_export
+    from ragrounds.extensions.exchange.formats import EXPORTS
 
     code = (
         "from typing import Annotated\nfrom msgspec import Meta, Struct\n"
@@ -225,7 +225,7 @@ def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
         "STORE": "give the format another name",
     }.items():
         with pytest.raises(UserError, match=lacks):
-            find_export(f"{tmp_path}/formats.py:{name}")
+            EXPORTS.resolve(f"{tmp_path}/formats.py:{name}")
 
 
 AGENTS_CODE = """

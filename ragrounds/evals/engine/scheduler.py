@@ -92,7 +92,7 @@ async def replay(
         StopRun: the run cannot continue, or was interrupted; everything that ended is stored, and the same command
             resumes from there.
     """
-    disable_uploads()
+    os.environ.update(NO_UPLOADS)
     models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
     queue = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
     runner = AttemptRunner(runs)  # last, because it watches clients until it is closed
@@ -403,10 +403,3 @@ def rare_garbage_collection() -> Iterator[None]:
         if not _collecting_rarely:
             gc.set_threshold(*before)
             gc.unfreeze()
-
-
-def disable_uploads() -> None:
-    """Switch LangSmith's tracing off: its variables in the environment would upload every trace, and nothing may leave
-    the process unless it was requested.
-    """
-    os.environ.update(NO_UPLOADS)

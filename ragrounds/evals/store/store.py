@@ -391,10 +391,6 @@ class Store:
             settled=(payer, {call.key for call in judge_calls if call.key}),
         )
 
-    def add_recorded_calls(self, rows: Sequence[Row]) -> None:
-        """Write calls that were recorded in another store, from :func:`ragrounds.evals.store.journal.call_rows`."""
-        self._write(rows)
-
     def scorer_rows(self, run: Run, scores: Iterable[Score]) -> list[Row]:
         """Return rows that name the scorers of these scores, each once: they show if all its scores of a run are
         lost."""

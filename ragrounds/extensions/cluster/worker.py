@@ -23,13 +23,13 @@ from ragrounds.agents.systems.kinds import reads_of_systems
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.base.process_end import ProcessEnd
-from ragrounds.base.processes import Activity, activity_of
+from ragrounds.base.processes import NO_UPLOADS, Activity, activity_of
 from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
-from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
+from ragrounds.evals.engine.scheduler import AttemptSemaphore, run_pool
 from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words, is_own
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
@@ -130,7 +130,7 @@ class _LeaderSource:
 
 
 async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
-    disable_uploads()
+    os.environ.update(NO_UPLOADS)
     set_share(setup.share)
     # Files and modules are found by the same names as in the leader.
     with contextlib.suppress(OSError):  # another machine may not have the folder, and may not need it

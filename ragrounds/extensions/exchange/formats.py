@@ -116,21 +116,6 @@ EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(hooks.EXPORT, Export
 """Formats that ship, that installed packages add, and that users name by import path."""
 
 
-def export_formats() -> dict[str, ExportFormat[Any]]:
-    """Return all formats by name: those of this folder, and those that installed packages add."""
-    return EXPORTS.all()
-
-
-def find_export(name: str) -> ExportFormat[Any]:
-    """Return the format that the user names, by its name or by an import path (``package.module:NAME``), which runs
-    that code.
-
-    Raises:
-        UserError: no such format; the message names the nearest.
-    """
-    return EXPORTS.resolve(name)
-
-
 def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
     """Return an export that is one file of lines, written one by one."""
 

@@ -25,7 +25,7 @@ from ragrounds.base.settings import Settings, read_settings
 from ragrounds.evals.scorers.words import copy_words
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.run_names import copy_names
-from ragrounds.extensions.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
+from ragrounds.extensions.exchange.formats import EXPORTS, Export, ExportFormat
 from ragrounds.extensions.exchange.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.ui.text import safe
 
@@ -35,7 +35,7 @@ STORE = "store"
 
 def list_formats() -> Mapping[str, ExportFormat[Any]]:
     """Return the export formats by name, each with its kind of output and its options."""
-    return export_formats()
+    return EXPORTS.all()
 
 
 def typed_format(name: str) -> ExportFormat[Any] | None:
@@ -155,7 +155,7 @@ def export(
         if out is None or options:
             raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
         return tuple(transfer_lines(export_runs(run_names(runs), str(out), effective_settings, progress)))
-    export_format, folder = find_export(format), None if out is None else Path(out)
+    export_format, folder = EXPORTS.resolve(format), None if out is None else Path(out)
     format_options, lines = export_format.options(**options), list[str]()
     if export_format.check is not None:
         export_format.check(format_options, folder is not None)

@@ -58,11 +58,6 @@ class ImportedFiles(ComparisonResult, frozen=True, kw_only=True):
             yield one_line(f"{imported.run.id}: {match.rows:,} rows, {', '.join(filter(None, match_texts))}.", 300)
 
 
-def import_formats() -> Mapping[str, Importer]:
-    """Return the forms that can be imported, by name."""
-    return IMPORTERS.all()
-
-
 def import_runs(
     paths: str | Path | Iterable[str | Path],
     benchmark: str | None = None,
@@ -168,7 +163,7 @@ def import_files(
             else:
                 first = None if file.start.startswith(b"PAR1") else next(read_records(file_path), None)
                 fault = f" {first.place}: {first.reason}." if isinstance(first, BadRow) else ""
-                names, hint = ", ".join(import_formats()), _PARQUET if file.start.startswith(b"PAR1") else ""
+                names, hint = ", ".join(IMPORTERS.all()), _PARQUET if file.start.startswith(b"PAR1") else ""
                 raise UserError(
                     f"{file_path}: no form is recognised in it.{fault} --format says which ({names}).{hint}"
                 )

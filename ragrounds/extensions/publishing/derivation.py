@@ -265,7 +265,7 @@ class _BundleStore:
             self._store.add_scores(self._runs[line.run], (), [line.call])
             if line.reply is not None:
                 entry = Entry(key=line.call.key, kind="model", actor=line.call.actor, request=Request(messages=()))
-                self._store.add_recorded_calls(call_rows(entry, line.reply, line.call.at, line.call.seconds, b""))
+                self._store.add_rows(call_rows(entry, line.reply, line.call.at, line.call.seconds, b""))
                 judges = self._judges_by_run.setdefault(line.run, [])
                 judges += [] if line.call.actor in judges else [line.call.actor]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.extensions.exchange.formats import export_formats
+from ragrounds.extensions.exchange.formats import EXPORTS
 from ragrounds.extensions.retrieval.trec import read_run
 
 
@@ -59,7 +59,7 @@ def test_a_new_file_is_a_new_command(cli, command, tmp_path):
 
 
 def test_every_format_says_what_it_is():
-    for name, known in export_formats().items():
+    for name, known in EXPORTS.all().items():
         assert known.name == name
         assert known.summary.endswith(".")
         assert known.parts or known.send
