@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.agents.agent import open_agent, profile_of
-from ragrounds.agents.profile import Profile, Setting, profile_names, read_profile, values
+from ragrounds.agents.profile import Profile, Setting, read_profile, values
 from ragrounds.base.errors import UserError
 from ragrounds.base.specs import parse
 
@@ -86,11 +86,6 @@ def names_agents(profile: str, agents: Sequence[str]) -> None:
         raise UserError(f"The profile {profile!r} is only for retrieval: it runs no agent.")
     if any(open_agent(agent).card.graph not in graphs for agent in agents):
         raise UserError(f"The profile {profile!r} has {', '.join(graphs)}: choose one, --agent {next(iter(graphs))}.")
-
-
-def all_profiles() -> list[Profile]:
-    """Return the shipped profiles, by name."""
-    return [read_profile(name) for name in profile_names()]
 
 
 def sampled(model: str, agents: Sequence[str], profile: str | None, set_names: Collection[str] = ()) -> str:

@@ -17,8 +17,8 @@ from ragrounds.agents.agent import (
     profile_of,
     read_card,
 )
-from ragrounds.agents.profile import Profile, Setting, read_profile
-from ragrounds.agents.profiles import PublishedRun, all_profiles, published, settled, sources
+from ragrounds.agents.profile import Profile, Setting, profile_names, read_profile
+from ragrounds.agents.profiles import PublishedRun, published, settled, sources
 from ragrounds.agents.systems import place
 from ragrounds.agents.trust import trust
 from ragrounds.base.errors import UserError
@@ -92,7 +92,7 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
 
 def list_profiles() -> list[Profile]:
     """Return the papers' profiles, by name: the values that each sets, with their sources."""
-    return all_profiles()
+    return [read_profile(name) for name in profile_names()]
 
 
 def describe_profile(name: str) -> Profile:

@@ -25,7 +25,8 @@ from ragrounds.evals.engine.progress import (
 )
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.projection import dollars_span, duration_span
+from ragrounds.ui.projection import interval_text
+from ragrounds.ui.text import dollars, duration
 
 _LEAST_SECONDS, _LEAST_DOLLARS = 60.0, 0.1
 """Seconds and dollars from which a projection is reported if nothing is asked."""
@@ -133,9 +134,9 @@ class Pilot:
         above = []
         cost, seconds = projected.cost, projected.seconds
         if self._dollars is not None and cost is not None and (cost.high or cost.value) > self._dollars:
-            above.append((f"{dollars_span(cost)}", f"project_above_dollars = {self._dollars:g}", "--max-cost"))
+            above.append((interval_text(cost, dollars), f"project_above_dollars = {self._dollars:g}", "--max-cost"))
         if self._minutes is not None and (seconds.high or seconds.value) > 60 * self._minutes:
-            above.append((f"{duration_span(seconds)}", f"project_above_minutes = {self._minutes:g}", "--max-time"))
+            above.append((interval_text(seconds, duration), f"project_above_minutes = {self._minutes:g}", "--max-time"))
         amounts = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
         if above or (not self._steady and _is_worth_reporting(projected)):
             self._listener.projected(projected)

@@ -18,7 +18,7 @@ def projection_text(projection: Projection) -> str:
     if len(projection.agents) > 1:
         lines.append(f"  total (upper bound): {_amounts_text(projection)}")
     lines.append(
-        f"  time: {_interval_text(projection.seconds, duration)} with {projection.in_flight:,} attempts in flight"
+        f"  time: {interval_text(projection.seconds, duration)} with {projection.in_flight:,} attempts in flight"
     )
     if projection.repeated:
         lines.append(f"  and at the end the last calls of {projection.repeated:,} questions of each agent once more")
@@ -29,27 +29,18 @@ def projection_text(projection: Projection) -> str:
     return "\n".join(lines)
 
 
-def dollars_span(cost: ProjectedSum) -> str:
-    """Return dollars with their interval."""
-    return _interval_text(cost, dollars)
-
-
-def duration_span(seconds: ProjectedSum) -> str:
-    """Return a duration with its interval."""
-    return _interval_text(seconds, duration)
-
-
 def _amounts_text(projection: AgentProjection | Projection) -> str:
     parts = [f"{projection.model_calls.value:,.0f} model calls"]
     parts += [f"{projection.searches.value:,.0f} searches"] if projection.searches.value else []
     parts.append(
-        "tokens not known" if projection.tokens is None else f"{_interval_text(projection.tokens, tokens)} tokens"
+        "tokens not known" if projection.tokens is None else f"{interval_text(projection.tokens, tokens)} tokens"
     )
-    parts.append("cost not known" if projection.cost is None else _interval_text(projection.cost, dollars))
+    parts.append("cost not known" if projection.cost is None else interval_text(projection.cost, dollars))
     return ", ".join(parts)
 
 
-def _interval_text(projected: ProjectedSum, write: Callable[[float], str]) -> str:
+def interval_text(projected: ProjectedSum, write: Callable[[float], str]) -> str:
+    """Return a projected sum with its interval."""
     if projected.low is None or projected.high is None:
         return write(projected.value)
     low, value, high = write(projected.low), write(projected.value), write(projected.high)

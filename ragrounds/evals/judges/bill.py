@@ -213,7 +213,7 @@ def store_judged_run(
         scorers=attempt_judge.scorers,
         attempts=attempts,
         missing=sum(score.value is None for score in scores),
-        left=count_answers(left),
+        left=len({score.key for score in left}),
         verdicts=judging_result.verdicts,
         same_model=tuple(judge for judge in names if judges_itself(judge, writers(run))),
         inside=tuple(judge for judge in names if agent_judge and judges_itself(judge, [str(agent_judge)])),
@@ -222,11 +222,6 @@ def store_judged_run(
         unprobed=judging_result.unprobed,
         withheld=scores != judging_result.scores,
     )
-
-
-def count_answers(scores: Iterable[Score]) -> int:
-    """Return the number of answers that these scores belong to."""
-    return len({score.key for score in scores})
 
 
 def writers(run: Run) -> list[str]:
