@@ -42,7 +42,7 @@ from ragrounds.evals.engine.budget import BudgetStop, check_prices
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.derived_runs import plan_repetition
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan, searches_corpus
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, may_search, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -286,10 +286,7 @@ class _Replay:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
-        agents = [agent for planned in self.planned_runs for agent in planned.agent.with_inner]
-        if request.corpus and not any(
-            searches_corpus(agent) or kind_of(agent.card).is_users_system for agent in agents
-        ):
+        if request.corpus and not any(may_search(planned.agent) for planned in self.planned_runs):
             listener.message("--corpus is ignored: no agent searches it.")
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
         searchers = [planned.searcher for planned in self.planned_runs if planned.searcher and self._change is None]

@@ -82,10 +82,11 @@ def test_in_process_is_said_and_keeps_it_in_ours(
     assert answers(home, "./where.py:ask[in_process=true]") == [str(os.getpid())]
 
 
-def test_a_run_stores_no_option_that_its_system_ignores() -> None:
+def test_a_run_stores_no_option_that_its_agent_ignores() -> None:
     given = ("--model", "openai:x", "--base-url", "http://x", "--limit", "3", "--corpus", "lib")
     assert options_with_effect(open_agent("./where.py:ask"), given) == ("--limit", "3")
-    assert options_with_effect(open_agent("direct"), given) == given
+    assert options_with_effect(open_agent("direct"), given) == given[:-2]
+    assert options_with_effect(open_agent("vanilla_rag"), given) == given
 
 
 def test_an_edited_file_is_loaded_anew(there: Path, home: Path) -> None:

@@ -187,11 +187,11 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> 
 
 
 def options_with_effect(agent: Agent, options: Sequence[str]) -> tuple[str, ...]:
-    """Return options of `ragrounds run`, each followed by its value, without those that a user's system ignores.
+    """Return options of `ragrounds run`, each followed by its value, without those that the agent ignores.
 
-    A model that its card passes on is in the agent's text.
+    A model that the card of a user's system passes on is in the agent's text.
     """
-    ignored = set[str]()
+    ignored = set() if may_search(agent) else {"--corpus"}
     if not kind_of(agent.card).uses_our_models():
         ignored = {"--corpus", *(f"--{name.replace('_', '-')}" for name in OPTIONS_OF_MODELS)}
     pairs = zip(options[::2], options[1::2], strict=True)
@@ -260,6 +260,11 @@ def searches_corpus(agent: Agent) -> bool:
         return agent.card.searches
     check_tools(agent.card.tools)
     return tools_need_corpus(agent.card.tools)
+
+
+def may_search(agent: Agent) -> bool:
+    """Return True if an agent or one inside it searches a corpus, or is a user's system."""
+    return any(searches_corpus(part) or kind_of(part.card).is_users_system for part in agent.with_inner)
 
 
 def _open_tools(
