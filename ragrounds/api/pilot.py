@@ -13,9 +13,10 @@ from ragrounds.api.progress import run_listener
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import FINAL, Question
+from ragrounds.base.records import FINAL, Attempt, Question
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import (
+    PILOT,
     FinishedAttempts,
     Projection,
     costs_money,
@@ -75,7 +76,9 @@ class Pilot:
         self.first = first or ()
         if self.first:  # imported before any call is in flight, because it takes .3 s, in which no call is answered
             importlib.import_module("scipy.special")
-        self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
+        left = {planned.run.id: len(questions) * planned.run.epochs for planned in planned_runs}
+        self._due = {run: min(PILOT, left[run] - len(attempts)) for run, attempts in finished.items()}
+        """Number of attempts of each run to wait for, as the projected time is that of this process."""
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
         self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0
         self._reported = first is None or only or (self.asks and not self._steady)
@@ -84,25 +87,29 @@ class Pilot:
         self._reports = (not self._reported) + (self.asks or only)
         """Number of reports to come, by :meth:`hear` and by :meth:`settle` or :meth:`tell`."""
         self._finished = finished if self._reports else {}
-        """Finished attempts of each run, as long as a report needs them."""
+        """Attempts of each run that earlier processes finished, as long as a report needs them."""
+        self._own: dict[str, list[Attempt]] = {run: [] for run in self._finished}
+        """Attempts that this process finished."""
         self._reporting: asyncio.Task[None] | None = None
 
     def hear(self, finished: FinishedAttempt) -> None:
         """Report the projection when every agent has answered the pilot's questions, and enough attempts were in
         flight.
         """
-        if finished.attempt.status in FINAL and finished.run.id in self._finished:
-            self._finished[finished.run.id].append(replace(finished.attempt, text="", events=()))
+        if finished.attempt.status in FINAL and finished.run.id in self._own:
+            self._own[finished.run.id].append(replace(finished.attempt, text="", events=()))
+        if self._reported:
+            return
         self._due[finished.run.id] -= 1
         self._ended += 1
         if self._ended == self._steady - self._in_flight:  # late imports and first connections are not measured
             self._wave = time.perf_counter(), time.process_time()
-        if self._reported or self._ended < self._steady or any(left > 0 for left in self._due.values()):
+        if self._ended < self._steady or any(due > 0 for due in self._due.values()):
             return
         self._reported = True
         wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
         share = processor / wall if self._steady and self._alone else None
-        self._reporting = asyncio.create_task(self._report(self._take_finished(), share))
+        self._reporting = asyncio.create_task(self._report(*self._take_finished(), share))
 
     async def finish(self, early: bool) -> None:
         """Wait for the report of the projection, if it is being computed; cancel it if the run has ended `early`."""
@@ -111,15 +118,15 @@ class Pilot:
         elif self._reporting is not None:
             await self._reporting
 
-    async def _report(self, attempts: FinishedAttempts, processor: float | None) -> None:
+    async def _report(self, earlier: FinishedAttempts, own: FinishedAttempts, processor: float | None) -> None:
         # In a thread, because summing the attempts of a large resumed run would keep all calls waiting.
-        projected = await asyncio.to_thread(self._projection, attempts, processor)
+        projected = await asyncio.to_thread(self._projection, earlier, own, processor)
         if projected is not None and _is_worth_reporting(projected):
             self._listener.projected(projected)
 
     def tell(self) -> None:
         """Report the projection, if there are finished attempts to project from."""
-        if (projected := self._projection(self._take_finished())) is not None:
+        if (projected := self._projection(*self._take_finished())) is not None:
             self._listener.projected(projected)
 
     def settle(self) -> None:
@@ -128,7 +135,7 @@ class Pilot:
         Raises:
             UserError: the projection is above a threshold, and the listener does not confirm.
         """
-        projected = self._projection(self._take_finished())
+        projected = self._projection(*self._take_finished())
         if projected is None:
             return
         above = []
@@ -146,15 +153,17 @@ class Pilot:
                 f"{' or '.join(option for _, _, option in above)}; finished work is saved."
             )
 
-    def _take_finished(self) -> FinishedAttempts:
-        attempts = {run: tuple(finished) for run, finished in self._finished.items()}
+    def _take_finished(self) -> tuple[FinishedAttempts, FinishedAttempts]:
+        earlier, own = self._finished, {run: tuple(attempts) for run, attempts in self._own.items()}
         self._reports -= 1
         if not self._reports:
-            self._finished = {}
-        return attempts
+            self._finished, self._own = {}, {}
+        return earlier, own
 
-    def _projection(self, attempts: FinishedAttempts, processor: float | None = None) -> Projection | None:
-        projected = projection(self._planned_runs, attempts, self._all, self._in_flight, processor, self.names)
+    def _projection(
+        self, earlier: FinishedAttempts, own: FinishedAttempts, processor: float | None = None
+    ) -> Projection | None:
+        projected = projection(self._planned_runs, earlier, self._all, self._in_flight, processor, self.names, own)
         return None if projected is None else replace(projected, repeated=self._repeated)
 
 

@@ -108,7 +108,9 @@ def test_nobody_waits_while_a_resumed_run_is_projected(
     assert PILOT in calls_at_read
     assert not [calls for calls in calls_at_read if PILOT < calls < COUNT]
     assert threading.main_thread() not in threads
-    assert [(agent.seen, agent.attempts) for found in projections for agent in found.agents] == [(11, COUNT - 11)]
+    assert [(agent.seen, agent.attempts) for found in projections for agent in found.agents] == [
+        (2 * PILOT, COUNT - 2 * PILOT)
+    ]
 
 
 @pytest.mark.usefixtures("prices")

@@ -109,6 +109,10 @@ def test_time_is_that_of_attempts_that_met_a_full_house(store: Store) -> None:
     assert few is not None
     assert few.seconds.value == pytest.approx((4 * 9 + PILOT) / (4 + PILOT) * (100 - 4 - PILOT) / 8)
     assert not few.processor_bound
+    resumed = projection([one], {one.run.id: made[:4]}, asked, 4, own={one.run.id: made[4:]})
+    assert resumed is not None
+    assert resumed.agents[0].seen == 4 + PILOT
+    assert resumed.seconds.value == (100 - 4 - PILOT) / 4, "an earlier process had another pace"
 
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:

@@ -291,20 +291,25 @@ def projection(
     in_flight: int,
     processor: float | None = None,
     names: Mapping[str, str] = MappingProxyType({}),
+    own: FinishedAttempts = MappingProxyType({}),
 ) -> Projection | None:
     """Project the cost of the questions still to be asked; ``None`` if a run has no finished attempt yet.
 
-    `names` has the names that users gave to runs, by run id.
+    `names` has the names that users gave to runs, by run id. `own` has the attempts of this process, `finished` the
+    earlier ones.
 
-    Time is based on attempts that began once the allowed number were in flight, if there are enough. The first attempts
-    wait for connections, and do not yet wait for each other.
+    Time is based on attempts of this process, if it has any: earlier ones may have had another number in flight, and
+    another server. Of these, on attempts that began once the allowed number were in flight, if there are enough. The
+    first attempts wait for connections, and do not yet wait for each other.
     """
     agents, n_first = [], in_flight // len(planned_runs)
     for planned in planned_runs:
-        run, seen = planned.run, sorted(finished[planned.run.id], key=lambda attempt: attempt.at)
+        run, added = planned.run, own.get(planned.run.id, ())
+        seen = [*finished[run.id], *added]
         if not seen:
             return None
-        steady = seen[n_first:] if len(seen) >= n_first + PILOT else seen
+        timed = sorted(added or seen, key=lambda attempt: attempt.at)
+        steady = timed[n_first:] if len(timed) >= n_first + PILOT else timed
         done = {attempt.key for attempt in seen}
         left = sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
         agents.append(_agent(run, names.get(run.id) or without_addresses(run.agent), seen, steady, left))
