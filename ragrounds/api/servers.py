@@ -92,7 +92,7 @@ def open_judges(
     defaults = server_defaults(base_url, alias, settings)
     judges = [with_defaults(text, defaults) for text in judge_names]
     opened, prices = probe_model_servers(store, judges, changed, journal).texts, read_prices(settings.home)
-    models = [open_model(opened.get(text, text), prices) for text in judges]
+    models = [open_model(opened.get(text, text), prices, settings.home) for text in judges]
     if len({model.spec for model in models}) < len(models):
         raise UserError("A judge is given twice: its vote would count double.")
     return models

@@ -4,6 +4,7 @@ tools."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -20,11 +21,12 @@ from ragrounds.models.request_arguments import CannotTake
 BASELINE = "baseline:extractive"
 
 
-def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> Model:
+def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None, home: Path | None = None) -> Model:
     """Open ``provider:model[…]``: the built-in baseline, an OpenAI-compatible server, one that is started here, or any
     LangChain provider.
 
-    Nothing is sent or started yet.
+    Nothing is sent or started yet. `home` has the logs of a server that is started here; by default the
+    home of the settings.
 
     Raises:
         UserError: the provider or a parameter is unknown, or a key is missing.
@@ -46,7 +48,7 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
     if options.starts_server:
         from ragrounds.models.started import StartedModel
 
-        return StartedModel(options, price)
+        return StartedModel(options, price, home)
     from ragrounds.models.langchain import open_langchain_model
 
     return open_langchain_model(options, price)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -37,9 +38,9 @@ def say(line: str) -> None:
 class StartedModel(ProviderModel):
     """Chat model on a server that is started here (contract: :class:`ragrounds.base.contracts.Model`)."""
 
-    def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
+    def __init__(self, options: ModelOptions, price: Price | None = None, home: Path | None = None) -> None:
         super().__init__(options, price)
-        self._prices = price
+        self._prices, self._home = price, home
         self._command = command_of(options)
         self._server: StartedServer | None = None
         self._joined: OpenAICompatible | None = None
@@ -81,7 +82,7 @@ class StartedModel(ProviderModel):
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._joined is None:
-                server = self._server = self._server or _servers.take(self._command, say)
+                server = self._server = self._server or _servers.take(self._command, self._home, say)
                 url = await asyncio.to_thread(server.start)
                 serving = msgspec.structs.replace(self._options.serving, base_url=url)
                 # `alive` is called before every try: otherwise a call cut by the end of its server
@@ -101,9 +102,9 @@ class _Servers:
     def __init__(self) -> None:
         self._users: dict[ServeCommand, tuple[StartedServer, int]] = {}
 
-    def take(self, command: ServeCommand, tell: Tell) -> StartedServer:
+    def take(self, command: ServeCommand, home: Path | None, tell: Tell) -> StartedServer:
         """Return the server of a command, with one more user."""
-        server, users = self._users.get(command) or (StartedServer(command, read_settings().home, tell), 0)
+        server, users = self._users.get(command) or (StartedServer(command, home or read_settings().home, tell), 0)
         self._users[command] = (server, users + 1)
         return server
 
@@ -131,7 +132,7 @@ def give_up() -> None:
 
 @contextlib.contextmanager
 def served(
-    models: Iterable[str], tell: Tell = say, died: Callable[[StopRun], None] = lambda error: None
+    models: Iterable[str], home: Path, tell: Tell = say, died: Callable[[StopRun], None] = lambda error: None
 ) -> Iterator[Mapping[str, str]]:
     """Start the servers that some models need, for other processes to join: text → text with the server's address.
 
@@ -149,7 +150,7 @@ def served(
         for text in models:
             spec = parse(text)
             if starts_server(text):
-                server = _servers.take(command_of(read_options(spec)), tell)
+                server = _servers.take(command_of(read_options(spec)), home, tell)
                 taken.append(server)
                 server.when_died(lambda server=server: died(server.death()))  # type: ignore[misc]
                 joined[text] = str(spec.having(base_url=server.start()))

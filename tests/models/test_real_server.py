@@ -84,8 +84,9 @@ class Recorder:
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     text = f"local:smollm2[slots=4,window={WINDOW}]"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAGROUNDS_HOME", str(tmp_path_factory.mktemp("server")))
-        with served([text], lambda line: None) as joined:
+        home = tmp_path_factory.mktemp("server")
+        patch.setenv("RAGROUNDS_HOME", str(home))
+        with served([text], home, lambda line: None) as joined:
             recorder = Recorder(str(parse(joined[text]).parameters["base_url"]))
             with answering(recorder.forward) as recorder.script:
                 yield recorder

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import ragrounds as rr
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.processes import process
@@ -95,7 +96,10 @@ async def test_the_first_call_starts_the_server_and_the_last_model_stops_it(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("ragrounds.models.started.say", told.append)
-    first = open_model(f"{NAME}[temperature=0,tensor_parallel=2,max_model_len=4096,extra='--seed 7']".replace("'", '"'))
+    first = open_model(
+        f"{NAME}[temperature=0,tensor_parallel=2,max_model_len=4096,extra='--seed 7']".replace("'", '"'),
+        home=home / "elsewhere",
+    )
     second = open_model(
         f"{NAME}[temperature=1,tensor_parallel=2,max_model_len=4096,extra='--seed 7']".replace("'", '"')
     )
@@ -116,7 +120,7 @@ async def test_the_first_call_starts_the_server_and_the_last_model_stops_it(
     assert alive(seen["pid"])
     await second.close()
     assert gone(seen["pid"], seen["engine"])
-    (log,) = (home / "logs").iterdir()
+    (log,) = (home / "elsewhere" / "logs").iterdir()
     assert "loading lab/tiny-7b" in log.read_text()
     assert "starting lab/tiny-7b" in told[0]
     assert "ready" in told[-1]
@@ -217,18 +221,18 @@ def test_the_identity_is_the_model_and_never_the_server() -> None:
         open_model('openai:x[base_url="http://127.0.0.1:1/v1",tensor_parallel=2]')
 
 
-def test_a_line_of_arguments_is_never_given_to_a_shell(vllm: Seen, tmp_path: Path) -> None:
+def test_a_line_of_arguments_is_never_given_to_a_shell(vllm: Seen, tmp_path: Path, home: Path) -> None:
     harm = tmp_path / "harm"
-    with served([f"{NAME}[extra=\"--note '$(touch {harm})' ; touch {harm}\"]"], QUIET):
+    with served([f"{NAME}[extra=\"--note '$(touch {harm})' ; touch {harm}\"]"], home, QUIET):
         assert f"$(touch {harm})" in vllm.all()[0]["arguments"]
     assert not harm.exists()
     with pytest.raises(UserError, match="cannot be read as arguments"):
         open_model(f'{NAME}[extra="--note \'open"]')
 
 
-async def test_other_processes_join_what_the_first_one_started(vllm: Seen) -> None:
+async def test_other_processes_join_what_the_first_one_started(vllm: Seen, home: Path) -> None:
     texts = [f"{NAME}[temperature=0]", f"{NAME}[temperature=1]", "baseline:extractive"]
-    with served(texts, QUIET) as joined:
+    with served(texts, home, QUIET) as joined:
         assert joined["baseline:extractive"] == "baseline:extractive"
         assert len(vllm.all()) == 1
         for text in texts[:2]:
@@ -240,12 +244,20 @@ async def test_other_processes_join_what_the_first_one_started(vllm: Seen) -> No
     assert gone(vllm.all()[0]["pid"])
 
 
-def test_providers_keys_are_not_handed_to_the_server(vllm: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_providers_keys_are_not_handed_to_the_server(vllm: Seen, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijkl")
-    with served([NAME], QUIET):
+    with served([NAME], home, QUIET):
         names = vllm.all()[0]["variables"]
     assert "OPENAI_API_KEY" not in names
     assert "VLLM_NO_USAGE_STATS" in names
+
+
+@pytest.mark.slow
+def test_the_log_is_in_the_home_of_the_run(vllm: Seen, home: Path, tmp_path: Path) -> None:
+    rr.run(agents="direct", model=NAME, limit=1, home=tmp_path / "elsewhere")
+    (log,) = (tmp_path / "elsewhere" / "logs").iterdir()
+    assert "loading lab/tiny-7b" in log.read_text()
+    assert not (home / "logs").exists()
 
 
 def run_line(*more: str) -> list[str]:

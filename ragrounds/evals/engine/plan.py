@@ -243,7 +243,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         """Open an agent with the agents inside it."""
         return OpenedAgent(
             agent,
-            open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
+            open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served, home),
             _open_searcher(parse(agent.card.retriever), agent, recipe, home, searchers, progress)
             if searches_corpus(agent)
             else None,
@@ -303,6 +303,7 @@ def open_models(
     prices: Mapping[str, Price],
     defaults: Mapping[str, Value | None],
     served: Mapping[str, str] = MappingProxyType({}),
+    home: Path | None = None,
 ) -> dict[str, Model]:
     """Open the agent's models, by role.
 
@@ -313,6 +314,7 @@ def open_models(
         prices: the user's price list.
         defaults: parameters for models that leave them open.
         served: as :attr:`Recipe.served`.
+        home: as in :func:`ragrounds.models.providers.open_model`.
 
     Raises:
         UserError: no model is named, or one cannot be opened.
@@ -320,7 +322,7 @@ def open_models(
     roles = model_texts(agent, default, defaults)
     for text in roles.values():
         if text not in opened:
-            opened[text] = open_model(served.get(text, text), prices)
+            opened[text] = open_model(served.get(text, text), prices, home)
     return {role: opened[text] for role, text in roles.items()}
 
 
@@ -532,7 +534,7 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity) -> Run:
 
 
 async def with_servers(
-    recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], exit_stack: ExitStack
+    recipe: Recipe, died: Callable[[StopRun], None], *, home: Path, tell: Callable[[str], None], exit_stack: ExitStack
 ) -> Recipe:
     """Start the servers that the recipe's models need, and return the recipe with their addresses for other processes.
 
@@ -541,6 +543,7 @@ async def with_servers(
     Args:
         recipe: the recipe.
         died: called, in another thread, when a server ends by itself before `exit_stack` is closed.
+        home: folder of the logs of these servers.
         tell: called with a message about each server that is started.
         exit_stack: stops the servers when it is closed.
 
@@ -554,7 +557,7 @@ async def with_servers(
 
     opened = {text: recipe.served.get(text, text) for text in asked_models(recipe)}
     try:
-        joined = await asyncio.to_thread(exit_stack.enter_context, served(opened.values(), tell, died))
+        joined = await asyncio.to_thread(exit_stack.enter_context, served(opened.values(), home, tell, died))
     except asyncio.CancelledError:
         give_up()
         raise

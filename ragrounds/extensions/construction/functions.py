@@ -209,7 +209,9 @@ def _planned_run(store: Store, prepared: PreparedBuild, execution: BuildExecutio
     defaults = server_defaults(execution.base_url, execution.alias, settings)
     models = model_texts(agent, model, defaults).values()
     servers = probe_model_servers(store, models, execution.server_changed, execution.journal)
-    opened_agent = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, servers.texts), searcher)
+    opened_agent = OpenedAgent(
+        agent, open_models(agent, model, {}, prices, defaults, servers.texts, settings.home), searcher
+    )
     items, run_ids = prepared.item_set.items, {run.id for run in store.runs()}
     run = find_or_start_run(store, items, opened_agent, 1, new=execution.new, servers=servers.facts)
     if execution.journal == "fresh" and run.id in run_ids and not _is_fresh_run(store, run):

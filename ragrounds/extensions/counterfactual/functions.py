@@ -211,7 +211,11 @@ def _plan_changes(
     for change in changes:
         name = change.spec.parameters.get("model")
         models = (
-            {str(name): open_model(with_defaults(str(name), recipe.defaults), recipe.prices)}
+            {
+                str(name): open_model(
+                    with_defaults(str(name), recipe.defaults), recipe.prices, request.used_settings.home
+                )
+            }
             if change.spec.name == "model" and not makes_own_calls
             else {}
         )

@@ -545,7 +545,7 @@ class _SetSearch:
             opened = probe_model_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
                 text, text
             )
-            model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)
+            model, journal = open_model(opened, prices, self._settings.home), StoreJournal(store, self._request.journal)
             parameters = dict(parse(way).parameters)
             spec, corpus = str(parameters.pop("retriever", retriever)), str(parameters.pop("corpus", queries.corpus))
             searcher = open_searcher(spec, corpus, self._settings.home, progress=self._progress)

@@ -217,7 +217,7 @@ class ModelVerifier:
 
     async def _verify_all(self, queries: Sequence[MinedCandidates]) -> list[list[bool | None]]:
         spec = with_defaults(self._name, {"base_url": self._base_url or None})
-        model = open_model(spec, read_prices(self._home))
+        model = open_model(spec, read_prices(self._home), self._home)
         prompts, slots = PromptFolder(), asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         with Store(self._home) as store:
             journal = StoreJournal(store)

@@ -21,6 +21,6 @@ def executor(
     *, workers: int | None, in_flight: int, exit_stack: ExitStack, **options: Any
 ) -> Callable[..., Awaitable[str]]:
     """Return a function that replays in `workers` processes; servers of models are started once for all of them."""
-    serve = partial(with_servers, tell=options["say"], exit_stack=exit_stack)
+    serve = partial(with_servers, home=options["home"], tell=options["say"], exit_stack=exit_stack)
     open_links = partial(open_pipes, workers or 1)
     return partial(replay_distributed, open_links=open_links, serve=serve, options=WorkerOptions(**options))
