@@ -47,8 +47,11 @@ def parting_blocks(pair: Pair, names: Sequence[str], choices: Mapping[str, Seque
     blocks += [] if question.options else [TextBlock(f"★ {summary.gold.answer}", "gold")]
     blocks += [TextBlock(""), _columns(_outcome(left, names[0]), _outcome(right, names[1]))]
     left_replies, right_replies = _replies(left), _replies(right)
-    columns = _diverging_columns(left_replies[-1], right_replies[-1])
-    blocks += [TextBlock("\nreasoning, from where they part", "heading"), _columns(*columns)]
+    if left_replies[-1].split() == right_replies[-1].split():
+        blocks += [TextBlock("\nreasoning of both", "heading"), TextBlock(left_replies[-1], markdown=True)]
+    else:
+        columns = _diverging_columns(left_replies[-1], right_replies[-1])
+        blocks += [TextBlock("\nreasoning, from where they part", "heading"), _columns(*columns)]
     if left.hops or right.hops:
         searches = _columns(_searches(left, right.hops), _searches(right, left.hops))
         blocks += [TextBlock("\nsearches, with what only this side found", "heading"), searches]
@@ -117,11 +120,10 @@ def _diverging_columns(left: str, right: str) -> tuple[list[TextBlock], list[Tex
     sides = []
     for parts, other_paragraphs in zip(rests, reversed(paragraphs), strict=True):
         blocks = [common_start] if same else []
-        for part in filter(None, parts):
+        for part in parts:
             blocks += [TextBlock("")] if blocks else []
-            blocks.append(
-                TextBlock(part, "dim" if " ".join(part.split()) in other_paragraphs else "plain", markdown=True)
-            )
+            style = "plain" if part and " ".join(part.split()) not in other_paragraphs else "dim"
+            blocks.append(TextBlock(part or "(ends here)", style, markdown=True))
         sides.append(blocks)
     return sides[0], sides[1]
 

@@ -106,10 +106,13 @@ def test_texts_of_others_are_text_and_fit_their_column(hunt_pages: Pages) -> Non
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
-def test_sentences_that_are_the_same_throughout_part_nowhere(hunt_pages: Pages) -> None:
+def test_the_same_reasoning_is_shown_once_and_a_shorter_one_ends(hunt_pages: Pages) -> None:
     left, right = read_two(hunt_pages, 200, 400)
-    shown = page(made(left, said("Same. All of it.")), made(right, said("Same. All of it.")))
-    assert shown.count("2 sentences that both begin with:") == shown.count("Same. All of it.") == 2
+    shown = page(made(left, said("Same. All of it.")), made(right, said("Same.  All of it.")))
+    assert "reasoning of both\nSame. All of it." in shown
+    assert "where they part" not in shown
+    shorter = page(made(left, said("Same.")), made(right, said("Same. All of it.")), unfolds="o")
+    assert f"{'(ends here)':38} │ All of it." in shorter
 
 
 def test_the_question_stands_once_with_who_chose_what_and_the_cause(hunt_pages: Pages, hunted: Hunted) -> None:
