@@ -88,6 +88,12 @@ def trace_command(
         pair = (differing_runs.first, differing_runs.second, differing_runs.questions)
         if format == "json":
             print_json(differences.difference_json(*pair))
+        elif not differing_runs.questions:
+            first, second = quote(differing_runs.first.id), quote(differing_runs.second.id)
+            say(
+                f"Both have the same score on every question that both answered. ragrounds show {first} QUESTION "
+                f"--against {second} shows two answers to one question."
+            )
         else:
             print_table(differences.difference_table(*pair), results_console())
     elif format is None:

@@ -18,6 +18,8 @@ from ragrounds.api.trace import annotate
 from ragrounds.base.errors import UserError
 from ragrounds.cli import main
 from ragrounds.cli.trace import _counting
+from ragrounds.evals.store.store import Store
+from tests.ui.trace.making import score
 
 
 class Done(Struct, frozen=True):
@@ -83,6 +85,17 @@ def test_what_only_one_has_right(trace: Trace) -> None:
     printed = trace("plain", "seeker", "--differing").stdout
     assert "2 questions on which they differ: #1 plain scores higher on 1, #2 seeker[rounds=3] on 1" in printed
     assert "✗ B not shown" in printed
+
+
+def test_runs_that_differ_nowhere_have_a_sentence_and_no_table(trace: Trace, home: Path) -> None:
+    with Store(home) as store:
+        plain, seeker = store.runs()
+        for run in (plain, seeker):
+            store.add_scores(run, [score(number, right=True, scorer="equal") for number in (0, 1, 4)])
+    done = trace("plain", "seeker", "--differing", "--scorer", "equal")
+    assert done.stdout == ""
+    assert "Both have the same score on every question" in done.stderr
+    assert f"ragrounds show {plain.id} QUESTION --against {seeker.id}" in done.stderr
 
 
 @pytest.mark.parametrize(
