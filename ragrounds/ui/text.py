@@ -18,6 +18,8 @@ UNKNOWN = "-"
 """Text that is written if a figure is not known."""
 TOO_FEW = "too few"
 """Text that is written if there are too few data for an interval."""
+UNKNOWN_COSTS = "unknown: give prices in prices.toml, then `ragrounds ledger --reprice`"
+"""Text that says why costs are not known, and what to do."""
 
 
 def one_line(text: str, longest: int = 80) -> str:

@@ -30,6 +30,7 @@ from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import MAX_NOT_SEPARATED, noise_words, unjudged, verdict_lines
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
+    UNKNOWN_COSTS,
     difference_text,
     dollars,
     duration,
@@ -83,7 +84,7 @@ def print_one_screen(
     marks = "; ".join(_mark_sentences(comparison, tables, names))
     remarks = [] if table_only else list(doubt_sentences(comparison, tables, names, width))
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
-        remarks.append("unknown: give prices in prices.toml, then `ragrounds ledger --reprice`")
+        remarks.append(UNKNOWN_COSTS)
     spare = max(0, _MANY_RUNS - len(comparison.rows))  # lines that the table leaves free
     for note in comparison.notes:
         # With its command, if it begins with one: `--full` has the others.

@@ -24,7 +24,7 @@ from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_words import alone_words, short_models
 from ragrounds.ui.tables.text_tables import print_table
-from ragrounds.ui.text import age, dollars, duration, first_sentence, in_scale, number_of, safe, tokens
+from ragrounds.ui.text import UNKNOWN_COSTS, age, dollars, duration, first_sentence, in_scale, number_of, safe, tokens
 
 
 def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
@@ -233,7 +233,7 @@ def ledger_table(ledger: Ledger, *, full: bool = False) -> TextTable:
     ]
     by = f"costs by {', '.join(ledger.by)}" if ledger.by else "costs"
     paid, full_price = _PAID.cell(ledger.total), _FULL_PRICE.cell(ledger.total)
-    hint = "unknown: fill in prices.toml, then --reprice" * bool(ledger.total.unpriced)
+    hint = UNKNOWN_COSTS * bool(ledger.total.unpriced)
     is_known = not hint or {paid, full_price} != {dollars(None)}
     return table_of(
         "ledger",
