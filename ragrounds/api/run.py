@@ -51,7 +51,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_names import keep_last_command
+from ragrounds.evals.store.run_names import keep_last_command, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
@@ -174,18 +174,14 @@ def hold_runs(
     with open_store(settings, listener.message) as store, hosts_held(), ExitStack() as resources:
         resources.enter_context(opening_recorded(store, request.journal, read_prices(settings.home), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
-        agents = [named_agent for named_agent in agents if named_agent[0] not in missing_agents]
-        replay = _Replay(store, loaded, request, pilot_only, watch or _claim_stop, change)
+        names = [name for text, name in agents if text not in missing_agents]
+        replay = _Replay(store, loaded, request, names, pilot_only, watch or _claim_stop, change)
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(resources)
         # The derived runs of a counterfactual are not meant by their agents' names.
         if own_runs := [run for run in replay.all_runs if not run.is_derived]:
             keep_last_command(store.engine, own_runs)
-        names_by_run = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
-        keep_planned_names(
-            store, replay.planned_runs, [names_by_run.get(planned.run.id) for planned in replay.planned_runs]
-        )
         yield replay
 
 
@@ -197,11 +193,14 @@ class _Replay:
         store: Store,
         loaded: Benchmark,
         request: RunArguments,
+        names: Sequence[str | None],
         pilot_only: bool,
         watch: Watch,
         change: Changing | None = None,
     ) -> None:
         self._watch, self._change = watch, change
+        self._names = names
+        """Name that the user gave to each agent, ``None`` if he gave none; empty if he named no agent."""
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = run_listener(request.listener, request.progress), request.used_settings
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
@@ -300,6 +299,8 @@ class _Replay:
         try:
             if request.journal == "replay":
                 runs = self._drop_not_replayable(earlier_ids)
+            names = {run.id: name for run, name in zip(self.all_runs, self._names, strict=False)}
+            keep_planned_names(store, self.planned_runs, [names.get(planned.run.id) for planned in self.planned_runs])
             self.until = self._watch(store, runs, questions, request)
         except UserError:
             for run in runs:
@@ -495,7 +496,8 @@ def _claim_stop(
         if max_questions is not None:
             raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
-    until = ClaimStop(claim, runs, questions, seed=request.seed, max_questions=max_questions)
+    names = kept_names(store.engine)
+    until = ClaimStop(claim, runs, questions, names, seed=request.seed, max_questions=max_questions)
     until.begin(store)
     return until
 

@@ -49,6 +49,14 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert whole["tables"][0]["pairs"][0]["tests"]["p_mcnemar"] is not None
 
 
+def test_a_claim_may_name_an_agent_as_its_command_does(command: Cli) -> None:
+    named = ["run", "--agent", 'direct as "My plain one"', "--max-questions", "5", "--json"]
+    done = command(*named, "--until", "score(My plain one) > 0.99 @ 99%")
+    assert "score(My plain one) > 0.99 @ 99%" in json.loads(done.stdout)["until"]["state"]["claim"], done.stderr
+    refused = command(*named, "--until", "score(My plane one) > 0.99 @ 99%")
+    assert "(My plain one). Did you mean 'My plain one'" in refused.stderr
+
+
 @pytest.mark.slow
 def test_an_undecided_claim_goes_on_with_more_questions(command: Cli) -> None:
     claim = "separated(direct, vanilla_rag) @ 99.9%"

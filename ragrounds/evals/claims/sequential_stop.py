@@ -64,6 +64,7 @@ class ClaimStop:
         claim: text of the claim; see :mod:`ragrounds.evals.claims.claims`.
         runs: runs of the replay; the claim's must be among them.
         questions: questions of the benchmark.
+        names: run id → name by which the claim may refer to the run.
         seed: seed of the order in which questions are asked.
         max_questions: largest number of questions to ask.
 
@@ -76,13 +77,20 @@ class ClaimStop:
     """True if a question is asked in all its epochs before the next."""
 
     def __init__(
-        self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, max_questions: int | None
+        self,
+        claim: str,
+        runs: Sequence[Run],
+        questions: Iterable[Question],
+        names: Mapping[str, str] | None = None,
+        *,
+        seed: int,
+        max_questions: int | None,
     ):
         if not -(2**_SEED_BITS) <= seed < 2**_SEED_BITS:
             raise UserError(f"--seed {seed}: with --until the seed is stored with the run, and has at most 64 bits.")
         self.runs, self.seed = tuple(runs), seed
         parsed = parse_claim(claim)
-        self.claim = resolved(parsed, runs)
+        self.claim = resolved(parsed, runs, names)
         self._live = LiveClaim(self.claim, parsed)
         self._all, self._max_questions = list(questions), max_questions
         endings = all(condition.of_endings for condition in self.claim.conditions)

@@ -92,7 +92,7 @@ def stop_text(record: StopRecord) -> str:
         lines.append(f"  {_condition_text(condition)} (always valid){p}, n = {condition.rounds:,}{left_out}")
     draws = max((condition.rounds + condition.missing for condition in state.conditions), default=0)
     drawn = f" in {draws:,} draws (n: one of each dataset, with its duplicates)" if draws < state.questions else ""
-    counted = f"  {state.questions:,} questions{drawn}, in the random order of --seed {record.seed}"
+    counted = f"  {number_of(state.questions, 'question')}{drawn}, in the random order of --seed {record.seed}"
     lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
 
