@@ -34,7 +34,6 @@ from ragrounds.evals.trace.summaries import (
     Pages,
     SortBy,
     UnknownFacts,
-    asks_facts,
 )
 from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
@@ -120,8 +119,6 @@ def unknown_attempts(
         UserError: as :func:`list_attempts`, if a condition is about golds or facts.
         FilterError: the filter cannot be read.
     """
-    if not asks_facts(query.where):
-        return UnknownFacts()
     with opened_pages(query, None, chosen_settings(settings, home)) as pages:
         return pages.unknown(query.where)
 

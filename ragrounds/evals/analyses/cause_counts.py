@@ -60,7 +60,7 @@ def cause_counts(
     counted: dict[CauseWord, Counter[str]] = {}
     first: dict[CauseWord, tuple[str, str, int]] = {}
     for batch in chunks(wrong, _CHUNK):
-        for attempt in reader.read([summary for summary in pages.read(batch) if summary.wrong or summary.troubled]):
+        for attempt in reader.read(pages.read(batch)):  # a damaged row has no cause
             if attempt.cause is not None:
                 summary = attempt.summary
                 counted.setdefault(attempt.cause.word, Counter())[summary.run.id] += 1
