@@ -60,8 +60,9 @@ def breakable(name: str) -> str:
 
 
 def _alignment(column: Column) -> str:
-    """Return the class of a column's cells; a narrow page shows prices next to the score."""
-    return f' class="right{" price" * column.name.startswith("$")}"' if column.right else ""
+    """Return the class of a column's cells; a narrow page shows prices next to the scores, without differences."""
+    kind = " price" if column.name.startswith("$") else " diff" if column.name == "diff." else ""
+    return f' class="right{kind}"' if column.right else ""
 
 
 def _html_cell(column: Column, cell: str, index: int, href: str) -> str:

@@ -281,16 +281,20 @@ def test_the_policy_stops_what_would_be_planted_anyway(browser, written, two_run
     assert any("x.png" in complaint and "Content Security Policy" in complaint for complaint in complaints)
 
 
-def test_a_telephone_shows_the_price_next_to_the_score(browser, written, two_runs):
+def test_a_telephone_shows_the_price_next_to_all_scores(browser, written, two_runs):
     size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
         browser.open(written(two_runs))
+        browser.run(  # the score of a second headline
+            "document.querySelectorAll('.first tr')"
+            ".forEach(row => row.children[2].after(row.children[1].cloneNode(true)))"
+        )
         heads = browser.run(
             "return [...document.querySelectorAll('.first thead th')].filter(head => head.checkVisibility())"
             ".map(head => [head.innerText.trim(), head.getBoundingClientRect().right])"
         )
-        assert [name for name, right in heads if right <= 400][:4] == ["agent", "strict", "95 %", "$/100"]
+        assert [name for name, right in heads if right <= 400][:5] == ["agent", "strict", "95 %", "strict", "$/100"]
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
