@@ -153,6 +153,15 @@ def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(stor
     assert not unjudged("mrag/clfqa", ["rouge-l"], ["one-run"])
 
 
+def test_runs_whose_attempts_all_failed_do_not_tie(store):
+    failed = {0: "failed", 1: "failed"}
+    runs = [add_run(store, agent, questions(2), [0, 0], status=failed) for agent in ("one", "two")]
+    found = compare(store, runs)
+    assert list(verdict_lines(found, [], agent_names(found))) == [
+        "strict: nothing can be concluded, as every attempt failed."
+    ]
+
+
 def test_costs_of_a_row_are_those_of_the_first_headlines_questions_whatever_its_partner(store):
     long = [Question(id=f"l{place}", benchmark="x/long", text="?", kind="long") for place in range(5)]
     asked = [*questions(4), *questions(6, "x/two"), *long]

@@ -114,7 +114,9 @@ def verdict_lines(
         if index and is_headline and scorer_finding and scorer_finding.kind in ("alone", "none", "untested"):
             continue
         title = accuracy_title(table.scorer) if is_headline and not index else table.scorer
-        if scorer_finding is not None and scorer_finding.kind == "alone":
+        if table.lines and all(line.outcomes.get("failed") == sum(line.outcomes.values()) for line in table.lines):
+            yield f"{title}: nothing can be concluded, as every attempt failed."
+        elif scorer_finding is not None and scorer_finding.kind == "alone":
             subject = f"{_unfinished_prefix(comparison, table, {})}{names[scorer_finding.best.run]}"
             costs = f"; {price[scorer_finding.best.run]}" if scorer_finding.best.run in price and not index else ""
             yield (
