@@ -181,7 +181,7 @@ class BrowseScreen(ViewScreen):
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         # The number identifies the agent if its column has no room for the name.
         number = f"#{runs.index(current.run) + 1} " if current and len(runs) > 1 else ""
-        agent = number + safe(current.agent_name) if current else ""
+        agent = number + safe(self.agents[current.run.id]) if current else ""
         line.tell(position, safe(attempt_list.description()), scorer, agent)
 
     def forget(self) -> None:

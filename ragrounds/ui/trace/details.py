@@ -60,14 +60,13 @@ def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
 def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     summary, attempt = loaded.summary, loaded.attempt
     question, gold = summary.question, summary.gold
-    yield TextBlock(
-        f"{question.id}, {summary.agent_name}" + (f", epoch {summary.epoch}" if summary.epoch else ""), "heading"
-    )
-    yield TextBlock(question.text)
     default = summary.outcome == "unreadable"
     choosers = {summary.prediction: ["nothing was read: counted as this" if default else "chosen"]}
     answers = [summary, *loaded.other_answers]
     names = names_of_runs([answer.run for answer in answers], {answer.run.id: answer.given_name for answer in answers})
+    epoch = f", epoch {summary.epoch}" if summary.epoch else ""
+    yield TextBlock(f"{question.id}, {names[summary.run.id]}{epoch}", "heading")
+    yield TextBlock(question.text)
     for other in loaded.other_answers if question.options else ():
         choosers.setdefault(other.prediction, []).append(names[other.run.id])
     yield from option_blocks(summary, choosers)

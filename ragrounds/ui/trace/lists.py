@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.trace.summaries import AttemptFacts, AttemptSummary, UnknownFacts
+from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.comparison_csv import csv_text
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
@@ -90,7 +93,10 @@ _COLUMNS = (
 
 def list_table(summaries: Sequence[AttemptSummary]) -> TextTable:
     """Return rows as a table of text. Searches and readers' notes have a column if any row has some."""
-    return table_of("attempts", summaries, _COLUMNS, title=number_of(len(summaries), "attempt"))
+    runs = {summary.run.id: summary.run for summary in summaries}
+    names = names_of_runs(list(runs.values()), {summary.run.id: summary.given_name for summary in summaries})
+    rows = [replace(summary, given_name=names[summary.run.id]) for summary in summaries]
+    return table_of("attempts", rows, _COLUMNS, title=number_of(len(summaries), "attempt"))
 
 
 def gold_words(facts: AttemptFacts | None) -> str:

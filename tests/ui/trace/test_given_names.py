@@ -38,6 +38,21 @@ async def test_every_view_has_the_given_name(named: Pages, view: str) -> None:
         assert named.runs[0].agent not in shown.replace(named.runs[0].id, "")
 
 
+async def test_runs_with_one_name_differ_in_every_heading(store: Store) -> None:
+    runs = store.runs()
+    keep_names(store.engine, {run.id: NAME for run in runs})
+    pages = Pages(store, runs)
+    app = TraceApp(pages)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settle(pilot)
+        await press(pilot, "1")
+        assert screen(app).count(f"{NAME} ({runs[0].agent})") >= 2, "the top line and the detail's heading"
+        await press(pilot, "2")
+        assert f"{NAME} ({runs[0].agent})" in screen(app).splitlines()[0]
+    listed = {cell for row in list_table(pages.read(range(len(pages)))).rows for cell in row if NAME in cell}
+    assert listed == {f"{NAME} ({run.agent})" for run in runs}
+
+
 def test_lists_and_pages_have_the_given_name(named: Pages) -> None:
     rows = named.read(range(2))
     assert all(NAME in row for row in list_table(rows).rows)

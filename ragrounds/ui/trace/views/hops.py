@@ -192,7 +192,7 @@ class HopScreen(ViewScreen):
             f"{attempt_list.row + 1 if total else 0:,} of {total:,}",
             note_signs(self.notes.notes_on(current)) if current else "",
             safe(attempt_list.description()),
-            safe(current.agent_name) if current else "",
+            safe(self.agents.get(current.run.id, current.agent_name)) if current else "",
         )
         if current is None:
             self.pager.show(())
