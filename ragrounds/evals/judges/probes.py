@@ -381,8 +381,8 @@ def gate(
     calls, judge_name = sum(reply.replies for reply in replies if reply.probe != "main"), judge.partition("[")[0]
     noise = next((_noise(share.share) for share in shares if share.probe == "again"), "")
     below_all = ", ".join(str(share) for share in shares if share.share.value < 1)
-    passed = f"not all probes ({below_all})" if below_all else "all probes"
-    words = [f"{judge_name} passes {passed}; noise {noise or 'not known'}."]
+    passed = f"does not pass all probes ({below_all})" if below_all else "passes all probes"
+    words = [f"{judge_name} {passed}; noise {noise or 'not known'}."]
     if withheld:
         words.append(f"Withheld: {judge_name} {withheld}. --withhold-below 0 shows its scores.")
     elif undecided:
