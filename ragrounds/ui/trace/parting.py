@@ -57,7 +57,7 @@ def parting_blocks(pair: Pair, names: Sequence[str], choices: Mapping[str, Seque
         blocks += [TextBlock("\nsearches, with what only this side found", "heading"), searches]
     if len(left_replies) > 1 or len(right_replies) > 1:
         earlier = [
-            [TextBlock(text, markdown=True, fold=_FOLD) for text in texts[:-1]]
+            [TextBlock(text, markdown=True, fold=_FOLD) for text in texts[:-1]] or [TextBlock("none", "dim")]
             for texts in (left_replies, right_replies)
         ]
         blocks += [TextBlock("\nreplies before the last", "heading"), _columns(*earlier)]

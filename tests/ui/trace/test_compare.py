@@ -113,6 +113,8 @@ def test_the_same_reasoning_is_shown_once_and_a_shorter_one_ends(hunt_pages: Pag
     assert "where they part" not in shown
     shorter = page(made(left, said("Same.")), made(right, said("Same. All of it.")), unfolds="o")
     assert f"{'(ends here)':38} │ All of it." in shorter
+    earlier = page(made(left, said("One.")), made(right, said("First."), said("Two.")))
+    assert f"replies before the last\n{'none':38} │ First." in earlier
 
 
 def test_the_question_stands_once_with_who_chose_what_and_the_cause(hunt_pages: Pages, hunted: Hunted) -> None:
