@@ -20,7 +20,6 @@ from ragrounds.evals.engine.progress import (
     FinishedAttempts,
     Projection,
     costs_money,
-    finished_attempts,
     pilot_questions,
     projection,
 )
@@ -49,6 +48,7 @@ class Pilot:
         self,
         store: Store,
         planned_runs: Sequence[PlannedRun],
+        finished: dict[str, list[Attempt]],
         questions: Sequence[Question],
         execution: RunArguments,
         *,
@@ -68,8 +68,6 @@ class Pilot:
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
         may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
         is_needed = may_ask or cost is not False
-        # They are read here, before any call is in flight, because reading 100,000 takes a second.
-        finished = finished_attempts(store, planned_runs) if is_needed or only else {}
         first = pilot_questions(finished, questions, seed) if is_needed else None
         self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""

@@ -43,7 +43,7 @@ from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.derived_runs import plan_repetition
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, may_search, plan
-from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.progress import ReplayProgress, finished_attempts
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.judges.rescoring import refresh_scores
@@ -307,7 +307,10 @@ class _Replay:
                 if run.id not in earlier_ids:
                     store.remove(run)
             raise
-        self._counts = ReplayProgress(store, self.planned_runs, self._scorers.first, questions)
+        # They are read once, and before any call is in flight, because reading 100,000 takes a second.
+        self._finished = finished_attempts(store, self.planned_runs)
+        self._done = {run: {attempt.key for attempt in attempts} for run, attempts in self._finished.items()}
+        self._counts = ReplayProgress(store, self.planned_runs, self._finished, self._scorers.first, questions)
         self._questions: Sequence[Question] = questions
         self._stops: list[Stop] = [lease]
         if (until := self.until) is not None:
@@ -398,11 +401,13 @@ class _Replay:
         pilot = Pilot(
             self._store,
             self.planned_runs,
+            self._finished,
             self._questions,
             request,
             seed=None if self.until else request.seed,
             only=self._pilot_only,
         )
+        self._finished = {}  # the pilot keeps them only as long as it needs them
         if request.budget.cost is not None and request.journal != "replay" and counts.left:
             check_prices(model for planned in self.planned_runs for model in planned.all_models)
         spent = BudgetStop(request.budget)
@@ -425,7 +430,7 @@ class _Replay:
                 early = True
                 try:
                     ended = await self._replay(
-                        ReplayedRuns(self._store, journal, self.planned_runs, self._scorers),
+                        ReplayedRuns(self._store, journal, self.planned_runs, self._scorers, self._done),
                         questions,
                         self._loaded.golds,
                         concurrency=request.in_flight,

@@ -7,16 +7,17 @@ import pty
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.api import pilot
-from ragrounds.base.records import Attempt
 from ragrounds.evals.engine.progress import PILOT, Projection
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.servers.scripted_http import GOOD, Scripted, scripted
@@ -83,16 +84,19 @@ def test_a_short_rest_that_costs_more_than_some_cents_is_said(
 def test_nobody_waits_while_a_resumed_run_is_projected(
     server: Scripted, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its attempts are read before the first call, and summed outside the event loop's thread."""
+    """Its attempts are read once, before the first call, and summed outside the event loop's thread."""
     (home / "prices.toml").write_text('["openai:paid"]\ninput = 100\noutput = 1000\n', encoding="utf-8")
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     calls_at_read, threads, projections = list[int](), list[threading.Thread](), list[Projection]()
-    read, project = Store.summaries, pilot.projection
+    project = pilot.projection
 
-    def read_summaries(*arguments: Any) -> list[Attempt]:
-        calls_at_read.append(server.calls)
-        return read(*arguments)
+    def observe_read(read: Callable[..., Any]) -> Callable[..., Any]:
+        def read_attempts(*arguments: Any) -> Any:
+            calls_at_read.append(server.calls)
+            return read(*arguments)
+
+        return read_attempts
 
     def project_attempts(*arguments: Any) -> Projection | None:
         threads.append(threading.current_thread())
@@ -102,15 +106,34 @@ def test_nobody_waits_while_a_resumed_run_is_projected(
     given: Any = {"agents": "direct", "model": "openai:paid", "base_url": server.url, "limit": COUNT, "concurrency": 1}
     with pytest.raises(rr.UserError):  # after its pilot
         rr.run(**given)
-    monkeypatch.setattr(Store, "summaries", read_summaries)
+    monkeypatch.setattr(Store, "summaries", observe_read(Store.summaries))
+    monkeypatch.setattr(Store, "settled", observe_read(Store.settled))
     monkeypatch.setattr(pilot, "projection", project_attempts)
     rr.run(**given, confirmed=True)
-    assert PILOT in calls_at_read
+    assert calls_at_read.count(PILOT) == 1
     assert not [calls for calls in calls_at_read if PILOT < calls < COUNT]
     assert threading.main_thread() not in threads
     assert [(agent.seen, agent.attempts) for found in projections for agent in found.agents] == [
         (2 * PILOT, COUNT - 2 * PILOT)
     ]
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_resumed_run_makes_a_damaged_attempt_again(
+    server: Scripted, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    given: Any = {"agents": "direct", "model": "openai:paid", "base_url": server.url, "limit": 4}
+    run = rr.run(**given).runs[0]
+    with Store(home) as store:
+        damaged = store.summaries(run)[0].question_id
+        with store.engine.begin() as connection:
+            attempts = schema.attempts
+            connection.execute(sa.update(attempts).where(attempts.c.question_id == damaged).values(seconds=99.0))
+    again = rr.run(**given)
+    assert (again.made, again.reused) == (0, 1)
+    with Store(home) as store:
+        assert len(store.summaries(run)) == 4
 
 
 @pytest.mark.usefixtures("prices")

@@ -131,7 +131,7 @@ def test_which_models_cost_money(store: Store) -> None:
 
 
 def test_the_time_left_is_estimated_once_every_place_in_flight_has_ended_two_attempts(store: Store) -> None:
-    progress = ReplayProgress(store, [])
+    progress = ReplayProgress(store, [], {})
     counts = progress.runs["run"] = RunProgress("direct", 100)
     progress.in_flight = lambda: [IN_FLIGHT] * 16  # type: ignore[list-item]
     for done, is_known in ((0, False), (1, False), (31, False), (32, True)):
@@ -142,7 +142,7 @@ def test_the_time_left_is_estimated_once_every_place_in_flight_has_ended_two_att
 
 def test_a_users_system_failed_for_the_reason_of_its_call(store: Store) -> None:
     run = planned(store, "direct", *questions(1), ScriptedModel()).run
-    progress = ReplayProgress(store, [])
+    progress = ReplayProgress(store, [], {})
     progress.runs[run.id] = RunProgress("direct", 2)
     fault = Fault(kind="server", message="500: out of memory", status=500)
     call = Call(key="k", kind="model", role="", node="", actor="", at=0, seconds=1, faults=(fault,), error="500")

@@ -231,7 +231,7 @@ def test_in_a_leaderboard(store: Store) -> None:
 
 
 def test_on_the_screen_of_a_run(store: Store) -> None:
-    progress = ReplayProgress(store, [])
+    progress = ReplayProgress(store, [], {})
     for name in RIGHT:
         counts = progress.runs[f"{name}-run"] = RunProgress(
             name, len(ASKED), LiveScore(ASKED, GOLDS), before=len(ASKED)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -34,6 +34,9 @@ _ENOUGH = 8
 """Minimal number of attempts that ended before the remaining time is estimated."""
 _RECENT = 500
 """Number of most recent attempts whose ends determine the rate."""
+
+FinishedAttempts = Mapping[str, Sequence[Attempt]]
+"""Run id → attempts with a final status, without text and events."""
 
 
 @dataclass
@@ -83,6 +86,7 @@ class ReplayProgress:
     Args:
         store: where the runs are.
         planned_runs: the runs.
+        finished: their attempts that are not made again.
         scorer: whose figure is live; empty: the headline's.
         questions: the questions that are asked; ``None``: all of the runs'.
     """
@@ -91,6 +95,7 @@ class ReplayProgress:
         self,
         store: Store,
         planned_runs: Sequence[PlannedRun],
+        finished: FinishedAttempts,
         scorer: str = "",
         questions: Sequence[Question] | None = None,
     ) -> None:
@@ -118,9 +123,9 @@ class ReplayProgress:
         self._ends: deque[float] = deque(maxlen=_RECENT)
         # A counterfactual asks a part of the questions, and may have other parts from before.
         asked = None if questions is None else {question.id for question in questions}
-        done = dict[str, Set[AttemptKey]]()
+        done = dict[str, Sequence[Attempt]]()
         for run in (planned.run for planned in planned_runs):
-            done[run.id] = {key for key in store.settled(run) if asked is None or key[0] in asked}
+            done[run.id] = [attempt for attempt in finished[run.id] if asked is None or attempt.question_id in asked]
             total = (run.count if asked is None else len(asked)) * run.epochs
             self.runs[run.id] = RunProgress(run.agent, total, epochs=run.epochs, before=len(done[run.id]))
         for run in (planned.run for planned in planned_runs if self.left):  # else no figures are shown
@@ -129,9 +134,8 @@ class ReplayProgress:
             scores: dict[AttemptKey, list[Score]] = {}
             for score in store.scores(run, counts.score.scorer) if counts.before and counts.score.scorer else ():
                 scores.setdefault(score.key, []).append(score)
-            for attempt in store.summaries(run) if counts.before else ():
-                if (key := attempt.key) in done[run.id]:
-                    counts.count(attempt, scores.get(key, ()))
+            for attempt in done[run.id]:
+                counts.count(attempt, scores.get(attempt.key, ()))
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
@@ -270,10 +274,6 @@ def project(seen: Sequence[float], more: int) -> ProjectedSum:
     variance = math.fsum((value - mean) ** 2 for value in seen) / (n - 1)
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * math.sqrt(variance * (more + more * more / n))
     return ProjectedSum(value=more * mean, low=max(0.0, more * mean - half), high=more * mean + half)
-
-
-FinishedAttempts = Mapping[str, Sequence[Attempt]]
-"""Run id → attempts with a final status, without text and events."""
 
 
 def finished_attempts(store: Store, planned_runs: Sequence[PlannedRun]) -> dict[str, list[Attempt]]:

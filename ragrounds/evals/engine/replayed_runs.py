@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from ragrounds.base.records import Question
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import AttemptKey, Store
 
 Scorers = Callable[[Question], Sequence[ScorerRecord]]
 """Function from a question to its scorers."""
@@ -23,3 +23,5 @@ class ReplayedRuns(Struct, frozen=True):
     journal: StoreJournal
     planned_runs: Sequence[PlannedRun]
     scorers: Scorers
+    done: Mapping[str, Set[AttemptKey]] = {}
+    """Attempts that are not made again, by run id. The store is read for runs that are not in it."""

@@ -31,7 +31,6 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import BOUND
 from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
-from ragrounds.evals.store.store import Store
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore, set_share
 
@@ -94,7 +93,7 @@ async def replay(
     """
     os.environ.update(NO_UPLOADS)
     models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
-    queue = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
+    queue = WorkQueue(runs, questions, golds, stops, listener)
     runner = AttemptRunner(runs)  # last, because it watches clients until it is closed
     errors: list[BaseException] = []
     leading = lead and partial(lead, runs, queue, concurrency)
@@ -116,15 +115,18 @@ class WorkQueue:
 
     def __init__(
         self,
-        store: Store,
-        planned_runs: Sequence[PlannedRun],
+        runs: ReplayedRuns,
         questions: Sequence[Question],
         golds: Mapping[str, Gold],
         stops: Sequence[Stop],
         listener: Listener,
     ) -> None:
+        planned_runs = runs.planned_runs
         together = any(stop.epochs_together for stop in stops)
-        done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
+        done = {
+            run.id: runs.done[run.id] if run.id in runs.done else runs.store.settled(run).keys()
+            for run in (planned.run for planned in planned_runs)
+        }
         self.left = sum(
             max(0, len(questions) * planned.run.epochs - len(done[planned.run.id])) for planned in planned_runs
         )

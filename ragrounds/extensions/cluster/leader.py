@@ -75,7 +75,7 @@ async def replay_distributed(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    source = WorkQueue(runs.store, runs.planned_runs, questions, golds, stops, listener)
+    source = WorkQueue(runs, questions, golds, stops, listener)
     leader = Leader(runs, source, concurrency, **leader_arguments)
     await leader.lead(None if runs.journal.mode == "replay" else serve)
     return source.end_reason

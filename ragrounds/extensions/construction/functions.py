@@ -28,7 +28,7 @@ from ragrounds.base.specs import Value
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
-from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.progress import ReplayProgress, finished_attempts
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
@@ -151,7 +151,8 @@ def build(request: BuildRequest, execution: BuildExecution, listener: RunListene
 
         async def carry_out() -> str:
             async with closing(list(planned.models.values()), recorded):
-                with observer.progress(ReplayProgress(store, [planned])) as progress_listener:
+                finished = finished_attempts(store, [planned])
+                with observer.progress(ReplayProgress(store, [planned], finished)) as progress_listener:
                     return await replay(
                         ReplayedRuns(store, recorded, [planned], lambda question: scorers),
                         items.items.questions,

@@ -131,7 +131,7 @@ def test_a_cursor_that_cannot_be_moved_means_no_screen(
 
 def test_a_run_with_failures_leaves_one_short_line(terminal: Pty, tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        progress = ReplayProgress(store, [])
+        progress = ReplayProgress(store, [], {})
     counts = progress.runs["run"] = RunProgress("direct", 2)
     with FullProgress(progress, terminal.stream):
         counts.done = 2
