@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from ragrounds.base.contracts import Request
+from ragrounds.base.contracts import FinishedAttempt, Request
 from ragrounds.base.errors import Interrupted
 from ragrounds.base.records import Fault, Reply
+from ragrounds.evals.engine import scheduler
+from ragrounds.evals.engine.attempt import AttemptRunner
+from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
+from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
 from ragrounds.models.retries import RetryPolicy, with_retries
@@ -126,3 +131,26 @@ async def test_after_a_ctrl_c_the_next_one_ends_the_run_and_a_cancellation_reach
         work.cancel()
     with pytest.raises(error):
         await work
+
+
+async def test_a_replay_has_no_more_attempts_in_flight_than_the_processor_can_make(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More would wait for each other, and their seconds would count that."""
+    monkeypatch.setattr(scheduler, "processors", lambda: 1)
+    asked, golds = questions(40)
+    begun_at_once = dict[Mode, int]()
+    make = AttemptRunner.__call__
+
+    async def count_begun(*arguments: Any) -> FinishedAttempt:
+        begun_at_once[mode] = max(begun_at_once[mode], len(IN_FLIGHT.attempts()))
+        return await make(*arguments)
+
+    monkeypatch.setattr(AttemptRunner, "__call__", count_begun)
+    modes: tuple[Mode, ...] = ("reuse", "replay")
+    for mode in modes:
+        begun_at_once[mode] = 0
+        direct = planned(store, "direct", asked, golds)
+        await replayed(store, [direct], asked, golds, mode, concurrency=16)
+        store.remove(direct.run)
+    assert begun_at_once == {"reuse": 15, "replay": 3}

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, 
 from functools import partial
 from typing import Any, Protocol
 
+from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
 from ragrounds.base.processes import NO_UPLOADS, processors, room_for_more
@@ -92,6 +93,10 @@ async def replay(
             resumes from there.
     """
     os.environ.update(NO_UPLOADS)
+    agents = [agent for planned in runs.planned_runs for agent in planned.agent.with_inner]
+    if runs.journal.mode == "replay" and not any(kind_of(agent.card).is_users_system for agent in agents):
+        # Nothing waits but for the processor: further attempts would only make the seconds of each longer.
+        concurrency = min(concurrency, _LEAST_EACH * min(processors(), _MOST))
     models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
     queue = WorkQueue(runs, questions, golds, stops, listener)
     runner = AttemptRunner(runs)  # last, because it watches clients until it is closed
