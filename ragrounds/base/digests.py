@@ -167,7 +167,8 @@ def _closure(
         paths[0].parent if paths else next((path.parent for name, path in pending if _is_user_file(name, path)), None)
     )
     find_in_folder = cache(partial(module_file, folder)) if folder is not None else None
-    roots = (_EXTENSIONS, *(root for name in modules if (root := name.partition(".")[0]) != _THIS_PACKAGE))
+    roots = (root for name in modules if (root := name.partition(".")[0]) != _THIS_PACKAGE)
+    covered = tuple(f"{root}." for root in (*within, _EXTENSIONS, *roots))
     while pending:
         name, path = pending.pop()
         if (name, path) in done or name in without:
@@ -176,16 +177,18 @@ def _closure(
         done[name, path] = digest
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         for imported in imports:
-            pending += _resolved(imported, package, (*within, *roots), find_in_folder)
+            pending += _resolved(imported, package, covered, find_in_folder)
     return done
 
 
 def _resolved(
-    imported: Import, package: str, within: tuple[str, ...], find_in_folder: Callable[[str], Path | None] | None
+    imported: Import, package: str, covered: tuple[str, ...], find_in_folder: Callable[[str], Path | None] | None
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the modules that an import refers to, if they are covered. `find_in_folder` searches the user's folder."""
+    """Yield the modules that an import refers to, if they are in a covered package (``name.``) or in the user's folder,
+    which `find_in_folder` searches.
+    """
     for full in absolute_names(imported, package):
-        if any(full == root or full.startswith(f"{root}.") for root in within):
+        if f"{full}.".startswith(covered):
             spec = _spec(full)
             if (source := _source(spec)) is not None:
                 yield full, source

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,6 @@ from ragrounds.evals.judges.gate import WITHHELD
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code, scorers_for
-from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SCORED, column_text, scores_of
@@ -71,11 +71,12 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
     Scores by other tools and by scorers that are not installed are left out, because nothing is known about their code.
     """
     stale = []
+    judged_codes = cache(_judged_codes)  # up to a dozen scorers of a run have the same method
     for name, codes in sorted(store.score_codes(run).items()):
         scorer = described(name)
         if scorer.elsewhere or not (scorer.needs or scorer.computes):
             continue
-        if codes <= _current_codes(scorer):
+        if codes <= (judged_codes(scorer.judging) if isinstance(scorer, JudgedScorer) else {scorer_code(scorer)}):
             continue
         stale.append(StaleScores(run, name, scorer.command([run.id]), not scorer.needs))
     return stale
@@ -149,12 +150,11 @@ def refresh_scores(store: Store, run: Run) -> list[StaleScores]:
     return stale_scores(store, run)
 
 
-def _current_codes(scorer: ScorerRecord) -> set[str]:
-    if isinstance(scorer, JudgedScorer):
-        method = find_method(scorer.judging)
-        verifiers = method.verifiers or ("llm",)
-        return {judge_code(method, panel=True), *(judge_code(method, verifier=verifier) for verifier in verifiers)}
-    return {scorer_code(scorer)}
+def _judged_codes(method_name: str) -> set[str]:
+    """Return the digests of a judge method's current code: of a panel, and of one judge with each verifier."""
+    method = find_method(method_name)
+    verifiers = method.verifiers or ("llm",)
+    return {judge_code(method, panel=True), *(judge_code(method, verifier=verifier) for verifier in verifiers)}
 
 
 def _score_again(
