@@ -93,6 +93,12 @@ _CALL = sa.select(schema.calls.c.request, schema.calls.c.response).where(schema.
 _SUMMARIES = sa.select(*SUMMARY).where(schema.attempts.c.run == _RUN)
 _SCORES = sa.select(*SCORED).where(schema.scores.c.run == _RUN)
 _SCORE_CODES = sa.select(schema.scores.c.scorer, schema.scores.c.code).where(schema.scores.c.run == _RUN).distinct()
+# One step in the index for each scorer: a query for all distinct names would scan all scores of the run.
+_SCORERS = sa.text(
+    "WITH RECURSIVE present (scorer) AS (SELECT min(scorer) FROM scores WHERE run = :run UNION ALL"
+    " SELECT (SELECT min(scorer) FROM scores WHERE run = :run AND scorer > present.scorer) FROM present"
+    " WHERE present.scorer IS NOT NULL) SELECT scorer FROM present WHERE scorer IS NOT NULL ORDER BY scorer"
+)
 _UNSCORED = sa.select(schema.attempts.c.question_id, schema.attempts.c.epoch).where(
     schema.attempts.c.run == _RUN,
     schema.attempts.c.status == "completed",
@@ -577,14 +583,7 @@ def packed_calls(
 
 def scorers_of(read: Callable[[sa.Executable], sa.CursorResult[Any]], number: int) -> tuple[str, ...]:
     """Return scorers like :meth:`Store.scorers`, with any function that executes statements."""
-    scores, names, last = schema.scores.c, list[str](), ""
-    # One step in the index for each scorer: a query for all distinct names would scan all scores of the run.
-    while True:
-        after = sa.select(sa.func.min(scores.scorer)).where(scores.run == number, scores.scorer > last)
-        last = read(after).scalar() or ""
-        if not last:
-            return tuple(names)
-        names.append(last)
+    return tuple(read(_SCORERS.bindparams(run=number)).scalars())
 
 
 def now() -> float:
