@@ -1,5 +1,7 @@
 """Compile the package and the tests once before pytest's workers start; otherwise every worker compiles all of it.
 
+Hypothesis parses the package, too, for constants that it tries: once, as well.
+
 python -m tests.compiled START STEP     # rewrite the assertions of every STEP-th test file
 """
 
@@ -12,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from _pytest.assertion import rewrite
 
@@ -27,6 +30,7 @@ def compile_once() -> None:
     cores = os.cpu_count() or 1
     command = [sys.executable, "-m", "tests.compiled"]
     processes = [subprocess.Popen([*command, str(start), str(cores)], cwd=ROOT) for start in range(cores)]
+    _store_constants()
     for process in processes:
         process.wait()
     compileall.compile_dir(ROOT / "ragrounds", quiet=2, workers=cores)
@@ -55,6 +59,20 @@ def _rewrite_assertions(paths: Sequence[Path]) -> None:
             with unfinished.open("wb") as file:
                 rewrite._write_pyc_fp(file, source_mark, code)
             unfinished.replace(compiled)  # at once: a worker never reads half a file
+
+
+def _store_constants() -> None:
+    """Have Hypothesis keep the constants of each module in its cache, which workers read at their first property.
+
+    The function is private: if it changes, the workers parse the package as before.
+    """
+    with suppress(AttributeError, ImportError, TypeError):
+        from hypothesis.internal.constants_ast import constants_from_module
+
+        for path in (ROOT / "ragrounds").rglob("*.py"):
+            module = ModuleType(path.stem)
+            module.__file__ = str(path)
+            constants_from_module(module)
 
 
 if __name__ == "__main__":
