@@ -255,7 +255,7 @@ MOST = {
 }  # fmt: skip
 """Agent → the most model calls and searches that its limits allow."""
 LOOKS = {
-    "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("q"), "chain_of_note": "x",
+    "ircot": "One more.", "iter_retgen": "One more.", "self_ask": follow_up("$seed"), "chain_of_note": "x",
     "rationale_query": said(scores=[1] * 10), "self_rag": "It needs more. [Retrieval]",
     "crag": said(scores=[-1] * 10), "sure": said(candidates=["a", "b"]), "adaptive_rag": "C",
     "plan_search": said(queries=["q1", "q2"]), "debate": "x", "critique": said(accept=False, critique="No."),
@@ -372,7 +372,8 @@ class HostileScript:
         shift = len(self.unsent)  # in one attempt the nodes get different replies
         unsent = self.unsent.setdefault(node, HOSTILE[shift:] + HOSTILE[:shift])
         if node in sent or not unsent:
-            return self.look
+            # A prompt that all questions share would be answered from the journal.
+            return self.look.replace("$seed", get_runtime().context.seed)
         return sent.setdefault(node, unsent.pop())
 
     async def attempts(self, agent):
