@@ -133,7 +133,7 @@ HOSTED, IN_PROCESS = ([f"keys.py:{name}{where}" for name in ("tell", "crash", "g
     ids=["a question", "all"],
 )
 def test_keys_of_the_environment_are_in_no_record_and_not_printed(
-    forked_cli: Cli, tmp_path: Path, planted: dict[str, str], agents: list[str], limit: int
+    forked_cli: Cli, command: Cli, tmp_path: Path, planted: dict[str, str], agents: list[str], limit: int
 ) -> None:
     words = [word for agent in agents for word in ("--agent", agent)]
     done = forked_cli("run", *words, "--limit", str(limit), "--display", "none", timeout=300, **planted)
@@ -141,13 +141,13 @@ def test_keys_of_the_environment_are_in_no_record_and_not_printed(
     assert not [form for form in FORMS if form in (done.stdout + done.stderr).encode()]
     assert leaks(tmp_path) == set()
     telling = [agent for agent in agents if agent.startswith("keys.py:tell")]
-    out = forked_cli("export", "jsonl", *telling, "--out", str(tmp_path / "out.jsonl"))
+    out = command("export", "jsonl", *telling, "--out", str(tmp_path / "out.jsonl"))
     assert out.returncode == 0, out.stderr
     redacted = b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
     assert [redacted in line for line in lines] == [True] * len(telling) * limit
     assert "texts of the system held keys" in " ".join(done.stdout.split())
-    checked = forked_cli("doctor", "--store", LATER_API_KEY="plain-setting-4711", **planted)
+    checked = command("doctor", "--store", LATER_API_KEY="plain-setting-4711", **planted)
     assert "Wrong: keys of this environment are in " in checked.stdout, "which has this key only now"
     for agent in telling:
         run = "-".join(re.findall(r"[\w.]+", agent))

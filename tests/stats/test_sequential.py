@@ -24,7 +24,7 @@ def heard(values, **options):
     return sequence.interval
 
 
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.floats(0.02, 0.98))
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=3), st.floats(0.02, 0.98))
 def test_the_capital_is_fair(weights, mean):
     # Over all ways that three values may come from a distribution with this mean, the expected capital is 1.
     values = np.linspace(0, 1, len(weights) + 2)
@@ -45,6 +45,7 @@ def test_the_capital_is_fair(weights, mean):
     assert expected == pytest.approx(1.0)
 
 
+@settings(max_examples=25)  # each finds the ends of up to 60 intervals
 @given(differences)
 def test_intervals_only_get_narrower_and_hold_what_they_must(values):
     sequence = ConfidenceSequence(null=0.0)
@@ -59,7 +60,7 @@ def test_intervals_only_get_narrower_and_hold_what_they_must(values):
             assert (now.p <= 0.05) == (now.low > 1e-9 or now.high < -1e-9)
 
 
-@settings(max_examples=25)  # each finds the ends of up to 60 intervals
+@settings(max_examples=25)
 @given(st.lists(DIFFERENCE, min_size=1, max_size=20), st.floats(-3, 3), st.floats(0.1, 10))
 def test_neither_scale_nor_side_matters(values, shift, scale):
     found = heard(values, null=0.0)

@@ -64,7 +64,7 @@ def forks(question):
 def chooses(question): return "(B)"
 
 def recurses(question):
-    sys.setrecursionlimit(300_000)
+    sys.setrecursionlimit(30_000)
     def deeper(level): return deeper(level + 1) + 1
     return deeper(0)
 
@@ -185,12 +185,12 @@ def test_an_interpreter_is_the_same_however_its_path_is_written(folder: Path, ho
     link.parent.mkdir(parents=True)
     link.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     link.chmod(0o755)
-    for path in (".venv/bin/python", f"./.venv/bin/../bin/{link.name}", str(link)):
+    for path in (f"./.venv/bin/../bin/{link.name}", str(link)):
         attempts(home, f"ask[python={path}]", limit=1)
+    agents = ["./app.py:ask[python=.venv/bin/python]", "./app.py:ask"]
+    result = rr.run("sample", agents, limit=1, progress=False, home=home)
     with Store(home) as store:
-        (run,) = store.runs()
+        run, _ = sorted(store.runs(), key=lambda run: -len(run.agent))
     assert run.agent == "./app.py:ask[python=./.venv/bin/python]"
     assert run.id == f"app.py-ask-{run.fingerprint[:6]}"
-    agents = [run.agent, "./app.py:ask"]
-    result = rr.run("sample", agents, limit=1, progress=False, home=home)
     assert set(agent_names(result.comparison).values()) == {"./app.py:ask (python .venv)", "./app.py:ask"}

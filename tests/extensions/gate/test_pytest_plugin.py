@@ -119,7 +119,7 @@ def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.
         test_marked=MARKED.format(claims=claims, more=""),
         test_called="""
         def test_called(ragrounds):
-            result = ragrounds.run("sample", ["direct", "vanilla_rag[top_k=8]"], limit=30)
+            result = ragrounds.run("sample", ["direct", "vanilla_rag[top_k=8]"], limit=18)
             ragrounds.check("accuracy(direct) - accuracy(vanilla_rag) > 0.3 @ 95%", runs=result)
         """,
     )
