@@ -62,6 +62,12 @@ def pytest_xdist_setupnodes() -> None:
     compile_once()
 
 
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Start one worker more than there are cores, because tests wait for servers and for other processes."""
+    return (yield) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the golden outputs first: their fixture is made once under a file lock, and `worksteal` leaves the head of
     the order to one worker, so that no other waits for the lock."""
