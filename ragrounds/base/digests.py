@@ -134,11 +134,11 @@ def absolute_names(imported: Import, package: str) -> Iterator[str]:
 
 def module_file(folder: Path, full: str) -> Path | None:
     """Return the file of a module in a folder, as `import` would find it there."""
-    # Each path is parsed once: every opened system asks for hundreds of modules, most of which are not there.
+    # Every opened system asks for hundreds of modules, most of which are not there: only a file's path is parsed.
     base_path = f"{folder}{os.sep}{full.replace('.', os.sep)}"
-    for path in (Path(f"{base_path}{os.sep}__init__.py"), Path(f"{base_path}.py")):
-        if path.is_file():
-            return path
+    for path in (f"{base_path}{os.sep}__init__.py", f"{base_path}.py"):
+        if os.path.isfile(path):  # noqa: PTH113
+            return Path(path)
     return None
 
 

@@ -211,6 +211,7 @@ class SystemDependencies:
         self._folder = source.folder
         self._paths: dict[str, Path] = {}
         """Files of its own modules, by their stored names."""
+        self._own_files: Mapping[Path, str] = {}
         self._count = -1
         self._opened: OpenedFiles = {}
         self._reads: tuple[Read, ...] = ()
@@ -241,7 +242,8 @@ class SystemDependencies:
 
     def own_modules(self) -> Mapping[Path, str]:
         """Return the files of its own modules → their names."""
-        return self._closure()[0]
+        self.reads()
+        return self._own_files
 
     @property
     def code(self) -> str:
@@ -274,6 +276,7 @@ class SystemDependencies:
         """Yield all dependencies with their digests."""
         heard = self._heard
         own_files, outside = self._closure()
+        self._own_files = own_files
         modules = {*heard.modules.values(), *map(str, own_files)}
         for path, name in own_files.items():
             module_name = self._module_name(name, path)
