@@ -234,14 +234,8 @@ def cli(home: Path, tmp_path: Path) -> Cli:
     """Run the command line in a process of its own, from another folder than the repository."""
 
     def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ragrounds", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        command, variables = [sys.executable, "-m", "ragrounds", *arguments], {**os.environ, **environment}
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=timeout)
 
     return run
 

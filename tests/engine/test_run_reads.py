@@ -197,19 +197,8 @@ def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
     above, each = WRITES[kind]
     with openai_server("--latency", "0.1") as server:
         write(above=above, each=each, url=server.url)
-        words = [
-            "run",
-            "--agent",
-            "./mine.py:answer",
-            "--limit",
-            "8",
-            "--concurrency",
-            "1",
-            "--display",
-            "none",
-            "--json",
-        ]
-        command = [sys.executable, "-m", "ragrounds", *words]
+        words = "run --agent ./mine.py:answer --limit 8 --concurrency 1 --display none --json"
+        command = [sys.executable, "-m", "ragrounds", *words.split()]
         begun = ForkedPython(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while server.stats()["answered"] < 4 and begun.poll() is None:
             pass
