@@ -113,7 +113,7 @@ def served(folder):
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
-    """Tests of one file and one environment share a host, which imports LlamaIndex for seconds."""
+    """Agents of one file and one environment can share a host, which imports LlamaIndex for seconds."""
     with served(tmp_path_factory.mktemp("engines")) as file_and_server:
         yield file_and_server
 
@@ -122,7 +122,7 @@ def engines(tmp_path_factory):
 def mine(engines):
     file, server = engines
     server.asked.clear()
-    return lambda name: (f"{file}:{name}", server)
+    return lambda name, *settings: (f"{file}:{name}[{','.join(('share_process=true', *settings))}]", server)
 
 
 @pytest.mark.parametrize("name", ["engine", "made", "chat", "three_lines"])
@@ -158,7 +158,7 @@ async def test_passages_have_the_same_ids_in_every_attempt(mine):
 async def test_the_steps_of_a_workflow_in_a_function_are_seen(mine, tmp_path):
     agent, _ = mine("flow")
     file = tmp_path / "flow.toml"
-    file.write_text(f'system = "{agent}"\nchoice = "letter"')
+    file.write_text(f'system = "{agent.partition("[")[0]}"\nshare_process = true\nchoice = "letter"')
     played = await play(str(file), [])
     assert (played.attempt.text, played.attempt.choice) == ("The answer is (B).", "B")
     assert played.nodes == ["look", "Words", "say"]
@@ -189,9 +189,9 @@ async def test_a_model_inside_the_process_is_said_to_be_not_recorded(mine):
     ],
 )
 def test_what_has_no_effect_is_told(mine, name, set_, message):
-    agent, _ = mine(name)
+    agent, _ = mine(name, set_)
     with pytest.raises(UserError, match=message):
-        kind_of(open_agent(f"{agent}[{set_}]").card).open()
+        kind_of(open_agent(agent).card).open()
 
 
 @pytest.mark.slow
