@@ -10,10 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual._compositor import Compositor
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from tests.ui.trace.making import quiz_store
+
+
+@pytest.fixture
+def only_what_a_test_looks_at_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal Textual renders each change too, and forgets it: half of the time that a key takes.
+
+    :func:`tests.ui.trace.seeing.screen` renders what a test looks at. Views that read what they render cannot use it.
+    """
+    monkeypatch.setattr(Compositor, "render_update", lambda self, **_: self._dirty_regions.clear())
 
 
 @pytest.fixture(scope="session")

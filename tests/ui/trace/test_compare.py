@@ -29,7 +29,7 @@ from ragrounds.ui.trace.views.compare import CompareScreen, counterpart
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 

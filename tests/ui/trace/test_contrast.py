@@ -15,7 +15,7 @@ from ragrounds.ui.trace.themes import DARK, LEAST_CONTRAST, LIGHT, THEMES, contr
 from ragrounds.ui.trace.widgets import STYLES, Rows
 from tests.ui.trace.seeing import press, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 WALK: tuple[tuple[str, ...], ...] = (
     ("down", "down"),

@@ -267,6 +267,7 @@ async def check(pilot: Pilot[None], case: Case, key: str, others: Sequence[str])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_key(long_store: Store, size: tuple[int, int]) -> None:
     keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}

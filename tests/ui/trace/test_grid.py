@@ -27,7 +27,7 @@ from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]

@@ -13,7 +13,7 @@ from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.seeing import press, screen, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 WORDS = {
     "never retrieved": "never found",

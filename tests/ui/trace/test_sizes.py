@@ -14,7 +14,7 @@ from ragrounds.ui.trace.widgets import Lines, Pager, Rows
 from tests.ui.trace.making import make_run, question
 from tests.ui.trace.seeing import press, screen, settle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 
