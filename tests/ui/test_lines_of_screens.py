@@ -26,7 +26,6 @@ from ragrounds.ui.tables.judge_tables import bill_lines
 from ragrounds.ui.text import UNKNOWN_COSTS, wrapped
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli
-from tests.hospital import write_hospital
 
 AGENTS = ("direct_cot", "vanilla_rag[top_k=8]", "search_o1", "cot_refine")
 
@@ -124,19 +123,6 @@ def test_a_list_has_a_line_for_each(command: Cli, kind: str, most: int) -> None:
     if kind == "agents":
         assert listed.index("no search") < names.index("direct") + 2
         assert not any("context_tokens" in line for line in listed)
-
-
-@pytest.mark.slow
-def test_a_hospitals_comparison_and_judged_run_fit_a_small_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGROUNDS_HOME", str(write_hospital(tmp_path).home))
-    printed = lines(rr.compare(["direct_cot", "vanilla_rag[top_k=8]", "search_o1", "./app.py:graph"]))
-    assert len(printed) <= 25
-    assert "Not answered, of all 107: 9 (direct_cot) to 27 (search_o1)." in printed
-    shown = lines(rr.load("search_o1"))
-    assert len(shown) <= 20
-    assert sum("withheld" in line for line in shown) == 1
 
 
 @pytest.mark.slow
