@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.forked_copies import Forks, forks
+from tests.forked import PRELOADED
+from tests.forked_copies import LARGE, Forks, forks
 
 PACKAGES = Path(__file__).parent / "packages"
 ADDED = {
@@ -39,6 +40,8 @@ CARDS = (
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 """Builds the wheel of the package in this folder, as pip has it built."""
 Ragrounds = Callable[..., "subprocess.CompletedProcess[str]"]
+IMPORTED = (*LARGE, *PRELOADED)
+"""Modules that each command finds imported: all of them run this repository's ragrounds."""
 pytestmark = pytest.mark.slow
 
 
@@ -85,7 +88,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ragrounds]:
     (place / "beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT}\n")
     checked(*pip, "--python", str(python), "install", "-q", *where, *wheels)
     (folder / "cards.tsv").write_text(CARDS)
-    with forks(python) as processes:
+    with forks(python, IMPORTED) as processes:
         ragrounds = caller(processes, ["-m", "ragrounds"], folder)
         ragrounds(
             *("run", "--display", "none", "--limit", "6", "--agent", "direct", "--agent", "look_once"),
@@ -191,7 +194,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ragrounds
         shutil.copy(source, folder)
     (folder / "cards.tsv").write_text(CARDS)
     script = f"import sys\nsys.path[0] = {str(ROOT)!r}\nfrom ragrounds.cli import main\nmain()\n"
-    with forks() as processes:
+    with forks(modules=IMPORTED) as processes:
         yield caller(processes, ["-c", script], folder), folder
 
 
