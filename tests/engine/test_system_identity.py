@@ -46,9 +46,11 @@ def answer(prompt: str) -> str:
 GRAPH = """
 from typing import TypedDict
 
+import urllib3
 from langchain_core.runnables import RunnableConfig
-from langchain_openai import ChatOpenAI
 from langgraph.graph import StateGraph
+
+client = urllib3.PoolManager()
 
 
 class State(TypedDict, total=False):
@@ -57,8 +59,10 @@ class State(TypedDict, total=False):
 
 
 def say(state: State, config: RunnableConfig) -> State:
-    model = ChatOpenAI(model=config["configurable"].get("model", "a"), base_url="{url}", api_key="none")
-    return {{"answer": model.invoke(state["question"]).content}}
+    model = config["configurable"].get("model", "a")
+    asked = {{"model": model, "messages": [{{"role": "user", "content": state["question"]}}]}}
+    said = client.request("POST", "{url}/chat/completions", json=asked)
+    return {{"answer": said.json()["choices"][0]["message"]["content"]}}
 
 
 graph = StateGraph(State).add_node("say", say).set_entry_point("say").compile()
