@@ -147,11 +147,11 @@ def test_what_is_kept_and_shown(write: Any, ran: Any, command: Any, server: Any)
 
 
 @pytest.mark.slow
-def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, tmp_path: Path) -> None:
+def test_a_model_that_is_a_package_s_default(forked_cli: Any, write: Any, server: Any, tmp_path: Path) -> None:
     """Another version of the package is another run, in a process of its own."""
     place = tmp_path / "lib" / "site-packages"
-    write("DEFAULT", above="from somebodys_models import DEFAULT\n")
-    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    installed = f"import sys\nsys.path.insert(0, {str(place)!r})\nsys.dont_write_bytecode = True\n"
+    write("DEFAULT", above=f"{installed}from somebodys_models import DEFAULT\n")
 
     def run(version: str, model: str) -> Ran:
         for old in place.glob("*.dist-info"):
@@ -166,7 +166,7 @@ def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, 
         )
         before = server.stats()["asked"]
         options = ("--agent", "./mine.py:answer", "--limit", "3", "--display", "none", "--json")
-        done = cli("run", *options, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
+        done = forked_cli("run", *options)
         assert done.returncode == 0, done.stderr
         return Ran(json.loads(done.stdout)["rows"][0]["run"], server.stats()["asked"] - before, done.stderr)
 
