@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,11 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.errors import StopRun
-from ragrounds.base.records import Gold, Question, Reply, Usage
+from ragrounds.base.records import Gold, Message, Question, Reply, Usage
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
@@ -85,3 +87,29 @@ def sum_anew(connection: sa.Connection, table: sa.Table) -> None:
     for row in connection.execute(sa.select(table)).mappings().all():
         same = sa.and_(*(column == row[column.name] for column in table.primary_key))
         connection.execute(sa.update(table).where(same).values(checksum=summed(table, row)["checksum"]))
+
+
+def entry(number: int = 0, kind: str = "model", payer: bytes = b"") -> Entry:
+    """A call; each number is another one."""
+    request = Request(messages=(Message("system", "Be brief."), Message("user", "How?")))
+    return Entry(key=f"{number:064x}", kind=kind, actor="test:model", request=request, payer=payer)  # type: ignore[arg-type]
+
+
+def says(text: str = "said") -> Callable[[], Awaitable[Reply]]:
+    """A server that replies with this text."""
+
+    async def make() -> Reply:
+        return Reply(text=text)
+
+    return make
+
+
+async def never() -> Reply:
+    """A server that may not be called."""
+    raise AssertionError("nothing may be called")
+
+
+def recorded_call(store: Store, number: int) -> sa.Row:
+    """The row of a call that `entry` names."""
+    with store.engine.connect() as connection:
+        return connection.execute(sa.select(schema.calls).where(schema.calls.c.key == number.to_bytes(32, "big"))).one()

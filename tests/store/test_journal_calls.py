@@ -7,43 +7,19 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.base.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.base.contracts import Request, SearchRequest, SearchResult
 from ragrounds.base.errors import StopRun
-from ragrounds.base.records import Message, Passage, Reply, Run
-from ragrounds.evals.store import schema
-from ragrounds.evals.store.journal import (
-    Arrivals,
-    Mode,
-    StoreJournal,
-    _read,
-)
+from ragrounds.base.records import Message, Passage, Reply, Used
+from ragrounds.evals.store.journal import RECORDED_TIMES, Arrivals, Mode, StoreJournal, _read
 from ragrounds.evals.store.store import Store
-from tests.store.making import arrival_files
-
-
-def entry(number: int = 0, kind: str = "model", payer: bytes = b"") -> Entry:
-    request = Request(messages=(Message("system", "Be brief."), Message("user", "How?")))
-    return Entry(key=f"{number:064x}", kind=kind, actor="test:model", request=request, payer=payer)  # type: ignore[arg-type]
-
-
-def says(text: str = "said") -> Callable[[], Awaitable[Reply]]:
-    async def make() -> Reply:
-        return Reply(text=text)
-
-    return make
-
-
-async def never() -> Reply:
-    raise AssertionError("nothing may be called")
-
+from tests.store.making import arrival_files, entry, never, recorded_call, says
 
 LEFT = itertools.count()
 
@@ -59,14 +35,6 @@ def left_behind(store: Store, *numbers: int, payer: bytes = b"12345678") -> Path
     return path.rename(path.with_name(f"{os.getpid()}-{b'another time'.hex()}-{next(LEFT):x}@{host}"))
 
 
-def row(store: Store, number: int) -> sa.Row:
-    with store.engine.connect() as connection:
-        return connection.execute(sa.select(schema.calls).where(schema.calls.c.key == number.to_bytes(32, "big"))).one()
-
-
-RUN = Run(id="r", agent="a", benchmark="b", questions="q", count=1, epochs=1, fingerprint="f", identity={}, created=2.5)
-
-
 async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_path: Path) -> None:
     async def slow() -> Reply:
         await asyncio.sleep(0.05)
@@ -75,15 +43,18 @@ async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_pat
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
         before = time.time()
-        assert await journal.once(entry(7, payer=b"12345678"), slow, Reply) == (Reply(text="said"), False)
-        kept = row(store, 7)
+        with RECORDED_TIMES.collecting() as times:
+            assert await journal.once(entry(7, payer=b"12345678"), slow, Reply) == (Reply(text="said"), False)
+            assert await journal.once(entry(7), never, Reply) == (Reply(text="said"), True)
+        kept = recorded_call(store, 7)
+        assert times == [(kept.at, kept.seconds)] * 2
         assert (kept.kind, kept.actor, bytes(kept.payer)) == ("model", "test:model", b"12345678")
         assert before - 1 <= kept.at <= time.time()
         assert 0.05 <= kept.seconds < 3
         assert kept.seconds == round(kept.seconds, 4)
         assert store.call(entry(7).key, Request, Reply) == (entry(7).request, Reply(text="said"))
         await journal.once(entry(8), slow, Reply)
-        assert row(store, 8).payer is None
+        assert recorded_call(store, 8).payer is None
         journal.close()
 
 
@@ -164,8 +135,10 @@ async def test_a_response_that_a_dead_process_left_is_kept_as_it_came(tmp_path: 
         path = left_behind(store, 3, 4, payer=b"11111111")
         journal = StoreJournal(store)
         mine, others = entry(3, payer=b"11111111"), entry(3, payer=b"22222222")
-        assert await journal.once(others, never, Reply) == (Reply(text="reply 3"), True)
-        kept = row(store, 3)
+        with RECORDED_TIMES.collecting() as times:
+            assert await journal.once(others, never, Reply) == (Reply(text="reply 3"), True)
+        assert times == [(1.5, 0.25)]
+        kept = recorded_call(store, 3)
         assert (kept.at, kept.seconds, bytes(kept.payer)) == (1.5, 0.25, b"11111111")
         assert store.call(mine.key, Request, Reply) == (mine.request, Reply(text="reply 3"))
         assert await journal.once(mine, never, Reply) == (Reply(text="reply 3"), False)  # theirs, by the store's mark
@@ -182,7 +155,7 @@ async def test_a_dead_processs_response_that_nobody_paid_for_is_free(tmp_path: P
         left_behind(store, 3, payer=b"")
         journal = StoreJournal(store)
         assert (await journal.once(entry(3), never, Reply))[1]
-        assert row(store, 3).payer is None
+        assert recorded_call(store, 3).payer is None
         journal.close()
 
 
@@ -291,19 +264,27 @@ async def test_a_file_that_cannot_be_emptied_or_removed_is_left(
         assert len(arrival_files(tmp_path)) == 2
 
 
-async def test_searches_are_kept_in_the_store_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("used", "noted"), [((), 0), ((Used("test:embedder", tokens=3, hosted=True),), 1)])
+async def test_only_a_search_that_is_billed_is_noted_before_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: tuple[Used, ...], noted: int
+) -> None:
+    passage = Passage(id="p", document="d", title="t", text="x", corpus="c", score=1.0, rank=1)
+
     async def search() -> SearchResult:
-        assert not (tmp_path / "arrivals").exists()
-        return SearchResult(
-            passages=(Passage(id="p", document="d", title="t", text="x", corpus="c", score=1.0, rank=1),)
-        )
+        return SearchResult(passages=(passage,), used=used)
 
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
-        asked = replace(entry(5, "search"), request=SearchRequest(corpus="c", query="q", k=1))
-        await journal.once(asked, search, SearchResult)
-        assert not (tmp_path / "arrivals").exists()
-        assert row(store, 5).kind == "search"
+        put = store.writer.put
+
+        def looking(prepare: Callable[[], list]) -> asyncio.Future[bool]:
+            assert len(arrival_files(tmp_path)) == noted
+            return put(prepare)
+
+        monkeypatch.setattr(store.writer, "put", looking)
+        search_entry = replace(entry(5, "search"), request=SearchRequest(corpus="c", query="q", k=1))
+        await journal.once(search_entry, search, SearchResult)
+        assert recorded_call(store, 5).kind == "search"
         journal.close()
 
 
@@ -323,7 +304,7 @@ async def test_a_response_is_noted_before_its_commit_with_all_that_is_known(
         monkeypatch.setattr(store.writer, "put", looking)
         await journal.once(entry(6, payer=b"12345678"), says(), Reply)
         journal.close()
-        kept = row(store, 6)
+        kept = recorded_call(store, 6)
     (noted,) = seen
     assert (noted.key, noted.payer, noted.at, noted.seconds) == (entry(6).key, b"12345678", kept.at, kept.seconds)
     assert msgspec.msgpack.decode(noted.response, type=Reply) == Reply(text="said")

@@ -7,18 +7,20 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
+from ragrounds.base.records import Reply
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.database import open_source
-from ragrounds.evals.store.journal import Arrivals, copy_arrivals
+from ragrounds.evals.store.journal import Arrivals, Arrived, StoreJournal, copy_arrivals, leave_arrivals
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
-from tests.store.making import contents, two_in_an_arena
+from tests.store.making import contents, entry, never, two_in_an_arena
 from tests.store.test_verification import filled, looked_through
 
 
@@ -103,6 +105,18 @@ def test_the_command_names_damaged_pages_and_the_way_out(command: Cli, home: Pat
     done = command("doctor", "--store", "--save", str(tmp_path / "other"))
     assert "1 runs, " in done.stdout
     assert done.returncode == 0
+
+
+async def test_answers_that_a_killed_process_left_are_saved_with_the_store(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with Store(old) as store:
+        response = msgspec.Raw(msgspec.msgpack.encode(Reply(text="paid")))
+        leave_arrivals(store, [Arrived(entry().key, b"12345678", 1.0, 0.5, response)])
+    rr.doctor(store=True, save=new, home=old, progress=False)
+    with Store(new) as store:
+        journal = StoreJournal(store)
+        assert await journal.once(entry(), never, Reply) == (Reply(text="paid"), True)
+        journal.close()
 
 
 def test_answers_that_cannot_be_copied_are_named(tmp_path: Path) -> None:
