@@ -347,7 +347,8 @@ async def test_who_waits_goes_on_when_the_one_who_asked_is_cancelled(tmp_path: P
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
         first = asyncio.create_task(journal.once(entry(), slow, Reply))
-        await begun.wait()
+        async with asyncio.timeout(10):
+            await begun.wait()
         waiting = [asyncio.create_task(journal.once(entry(), slow, Reply)) for _ in range(2)]
         await asyncio.sleep(0)
         first.cancel()
@@ -356,7 +357,8 @@ async def test_who_waits_goes_on_when_the_one_who_asked_is_cancelled(tmp_path: P
             await first
         begun.clear()
         other = asyncio.create_task(journal.once(entry(1), slow, Reply))
-        await begun.wait()
+        async with asyncio.timeout(10):
+            await begun.wait()
         waits = asyncio.create_task(journal.once(entry(1), slow, Reply))
         await asyncio.sleep(0)
         waits.cancel()  # one who waits takes nobody with them

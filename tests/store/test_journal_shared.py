@@ -56,7 +56,8 @@ async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
         cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
-        await there.wait()
+        async with asyncio.timeout(10):
+            await there.wait()
         cancelled.cancel()
         reply, cached = await journal.once(ENTRY, make, Reply)
         with pytest.raises(asyncio.CancelledError):
@@ -93,7 +94,8 @@ async def test_a_call_that_follows_in_the_moment_in_which_such_a_commit_ends(
 
         monkeypatch.setattr(store.writer, "put", put_and_wait)
         cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
-        await written.wait()
+        async with asyncio.timeout(10):
+            await written.wait()
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
@@ -117,7 +119,8 @@ async def test_two_that_wait_for_such_a_commit_do_not_both_make_it_anew(tmp_path
     with Store(tmp_path) as store:
         journal = StoreJournal(store, "fresh")
         cancelled = asyncio.create_task(journal.once(ENTRY, make, Reply))
-        await there.wait()  # it has gone on to the commit, too
+        async with asyncio.timeout(10):
+            await there.wait()  # it has gone on to the commit, too
         cancelled.cancel()
         found = await asyncio.gather(*(journal.once(ENTRY, make, Reply) for _ in range(3)))
         journal.close()
