@@ -1,5 +1,8 @@
 """Figures of a whole corpus: ratios of sums, single and paired, against figures that do not come from the code."""
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import bootstrap
@@ -37,6 +40,10 @@ def test_a_dataset_with_nothing_to_count_is_left_out():
 def test_lengths_that_differ_are_refused():
     with pytest.raises(ValueError, match="same columns"):
         combined_ratio([[1.0], [1.0]], [[1.0]], [1.0], [""])
+    with pytest.raises(ValueError, match="same columns"):
+        combined_ratio([[1.0]], [[1.0], [1.0]], [1.0], [""])
+    with pytest.raises(ValueError, match="same columns"):
+        combined_ratio([[1.0]], [[1.0]], [1.0, 1.0], [""])
     with pytest.raises(ValueError, match="not finite"):
         combined_ratio([[float("nan")]], [[1.0]], [1.0], [""])
 
@@ -74,7 +81,8 @@ def test_a_paired_interval_agrees_with_scipy_and_is_narrower_than_an_unpaired_on
 def test_there_is_no_interval_where_a_bootstrap_does_not_hold():
     above, below = texts(60, 3)
     assert combined_ratio([above], [below], [1.0], [""] * 60).method == "bootstrap"
-    assert combined_ratio([above[:49]], [below[:49]], [1.0], [""] * 49).low is None
+    few = combined_ratio([above[:49]], [below[:49]], [1.0], [""] * 49, level=0.9)
+    assert (few.low, few.high, few.level, few.method) == (None, None, 0.9, "too few")
     assert combined_ratio([above], [below], [1.0], ["a"] * 51 + ["b"] * 9).low is None  # nine in a dataset
     # Nothing found anywhere, or everything: no text moves the figure.
     assert combined_ratio([np.zeros(60)], [below], [1.0], [""] * 60).low is None
@@ -82,6 +90,27 @@ def test_there_is_no_interval_where_a_bootstrap_does_not_hold():
     # Six texts in ten copies each are six, not sixty.
     groups = [f"c{place % 6}" for place in range(60)]
     assert combined_ratio([above], [below], [1.0], [""] * 60, groups).low is None
+
+
+def test_the_ends_of_a_share_are_shares_and_those_of_a_cost_are_not():
+    wanted = np.array([100.0] * 2 + [2.0] * 58)  # two long texts, which some resamples lack
+    found = np.array([100.0] * 2 + [1.0] * 12 + [0.0] * 46)
+    share, missing, cost = (
+        combined_ratio([part], [wanted], [1.0], [""] * 60, constant=constant)
+        for part, constant in ((found, 0), (wanted - found, 0), (3 * found, -1))
+    )
+    assert (share.high, missing.low) == (1, 0)
+    assert cost.low > -1
+    assert cost.high > 2
+
+
+def test_resamples_with_a_denominator_of_zero_are_left_out_without_a_warning():
+    costs = np.random.default_rng(8).lognormal(size=60)
+    right = [1.0] + [0.0] * 59  # in a third of the resamples nothing is right: a cost per right answer is infinite
+    with warnings.catch_warnings(action="error"):
+        estimate = combined_ratio([costs], [right], [1.0], [""] * 60)
+    assert estimate.value == pytest.approx(costs.sum())
+    assert math.isfinite(estimate.high)
 
 
 def test_ratios_with_denominators_of_one_are_means():

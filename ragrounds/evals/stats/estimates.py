@@ -251,7 +251,7 @@ def combined_ratio(
     ):
         return Estimate(value=value, n=n, low=None, high=None, level=level, method="too few")
     generator = np.random.default_rng(seed)
-    draws, spread, error = np.full(resamples, constant), np.zeros(resamples), 0.0
+    draws, spread, error = np.full(resamples, float(constant)), np.zeros(resamples), 0.0
     for weight, sums, influence in zip(stratum_weights, tables, influences, strict=True):
         replicates = resampled_sums(np.column_stack([sums, influence, influence**2]), resamples, generator)
         top, bottom = np.split(replicates[:, :-2], 2, axis=1)
