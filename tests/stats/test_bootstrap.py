@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 
 from ragrounds.evals.stats import bootstrap as module
-from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
+from ragrounds.evals.stats import combined_mean, group_difference, paired_difference, stratified_mean
 from ragrounds.evals.stats.bootstrap import (
     bootstrap_holds,
     effective_clusters,
@@ -71,6 +71,11 @@ def test_fifty_in_all_are_enough(numbers, holds):
     clustered = stratified_mean(values, clusters=["c", "c", *[""] * (numbers - 2)])
     assert clustered.method == "too few"
     assert not enough_clusters([""] * numbers, ["c", "c", *[""] * (numbers - 2)])
+
+
+def test_a_question_without_a_cluster_name_is_not_left_out():
+    with pytest.raises(ValueError, match="shorter"):
+        enough_clusters(["a"] * 60, [""] * 59)
 
 
 @pytest.mark.parametrize(("small", "holds"), [(10, True), (9, False)])
@@ -230,6 +235,8 @@ def test_equal_seeds_give_equal_intervals():
         made = paired_difference(first, second, strata, **options)
         assert made == combined_mean([first, second], [-1.0, 1.0], strata, **options)
         assert (made == paired_difference(first, second, strata)) == (options == {})
+    groups = [group_difference(first, second, seed=seed) for seed in (5, 5, 6)]
+    assert groups[0] == groups[1] != groups[2]
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.5] * 30, [number / 60 for number in range(60)]])

@@ -56,6 +56,17 @@ def test_one_column_has_the_interval_of_its_mean():
     assert np.quantile(draws[:, 0], [0.025, 0.975]) == pytest.approx([made.low, made.high], abs=0.004)
 
 
+def test_a_group_of_columns_has_the_same_replicates_next_to_any_others():
+    generator = np.random.default_rng(7)
+    whole, first, second, other = generator.integers(0, 2, 40) * 1.0, *generator.random((3, 40))
+    names = ["a"] * 40, [""] * 40
+    _, alone = joint_means([first, second], *names, resamples=50)
+    _, together = joint_means([whole, first, second, other], *names, resamples=50, groups=[1, 2, 1])
+    assert together[:, 1:3].tolist() == alone.tolist()
+    _, of_whole = joint_means([whole], *names, resamples=50)
+    assert together[:, :1].tolist() == of_whole.tolist()
+
+
 def test_equal_seeds_give_equal_replicates():
     table = [list(map(float, range(30)))], ["a"] * 30, [""] * 30
     assert (joint_means(*table)[1] == joint_means(*table, resamples=2_000, seed=0)[1]).all()
