@@ -91,6 +91,16 @@ def test_rounding_beyond_the_bounds_is_the_bound():
             heard([value])
 
 
+def test_a_weight_is_a_share_of_the_largest_up_to_rounding():
+    rounded, whole = ConfidenceSequence(), ConfidenceSequence()
+    rounded.add(1.0, 1 + 5e-10)
+    whole.add(1.0, 1.0)
+    assert rounded.interval == whole.interval
+    for weight in (0.0, -0.5, 1 + 1e-6):
+        with pytest.raises(ValueError, match="outside the bounds"):
+            whole.add(0.0, weight)
+
+
 def test_values_that_change_their_mean_leave_one_point():
     found = heard([1.0] * 20 + [-1.0] * 100)
     assert found.low == found.high
