@@ -111,6 +111,13 @@ def test_costs_are_never_right_or_wrong():
     assert stratified_mean([0.0, 1.0] * 25, bounded=False).method == "bootstrap"
 
 
+def test_a_difference_of_costs_has_no_bound():
+    first, second = np.random.default_rng(4).lognormal(size=(2, 60)).tolist()
+    for sides in ((first, second), (second, first)):
+        difference = paired_difference(*sides, bounded=False)
+        assert difference.low < difference.value < difference.high
+
+
 def test_scores_outside_of_shares_are_not_right_or_wrong():
     for values in ([2.0, 1.0, 0.0], [-1.0, 1.0, 0.0], [0.5, 1.0, 0.0], [0.4, 0.2, 0.8]):
         assert stratified_mean(values).method == "too few"

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import beta
 
-from ragrounds.evals.stats.sequential import ConfidenceSequence, log_capital
+from ragrounds.evals.stats.sequential import ConfidenceSequence, _both_bets, log_capital
 
 BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
 
@@ -89,6 +89,12 @@ def test_rounding_beyond_the_bounds_is_the_bound():
     for value in (1 + 1e-6, -1 - 1e-6, math.inf):
         with pytest.raises(ValueError, match=f"the value {value} is outside the bounds"):
             heard([value])
+
+
+def test_bets_on_clusters_are_fair_if_the_ratio_of_means_is_the_tested_one():
+    values, weights = np.array([0.0, 1.0, 0.0, 0.5, 0.0]), np.array([1.0, 1.0, 0.5, 0.5, 0.75])
+    factors = np.exp(_both_bets(values, values.sum() / weights.sum(), weights))
+    assert factors.mean(axis=0) == pytest.approx(np.ones(2 * len(BETS)))
 
 
 def test_a_weight_is_a_share_of_the_largest_up_to_rounding():

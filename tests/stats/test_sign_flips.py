@@ -59,6 +59,16 @@ def test_uneven_datasets_are_worth_fewer_questions():
     assert found.worth == round(0.5 / (5 * 0.05**2 + 500 * 0.0005**2)) == 40
 
 
+def test_a_difference_at_exactly_the_error_level_is_none():
+    first, second = [0.0] * 4 + [1.0] * 4, [1.0] * 2 + [0.0] * 2 + [1.0] * 4  # p = 1/2: both that differ, one way
+    groups = [""] * 8, [""] * 8
+    interval, test = difference_and_test(
+        (first, second), *groups, lambda level: paired_difference(first, second, *groups, level=level), level=0.5
+    )
+    assert test.p == 0.5
+    assert interval.low < 0 < interval.high
+
+
 @pytest.mark.parametrize(("level", "epochs"), [(0.9, 1), (0.95, 1), (0.99, 1), (0.95, 3)])
 def test_an_interval_leaves_0_out_where_the_test_finds_a_difference_and_nowhere_else(level, epochs):
     for seed in range(150):
