@@ -93,6 +93,11 @@ def test_scores_that_are_nearly_all_alike_have_no_interval(unlike, holds):
     assert bootstrap_holds([rows(values)]) is holds
 
 
+def test_clusters_of_one_mean_are_alike_whatever_their_sizes():
+    sizes = np.arange(1.0, 61.0)
+    assert not bootstrap_holds([rows(sizes / 2, sizes)])
+
+
 def test_clusters_of_no_size_are_alike():
     assert not bootstrap_holds([rows([0.0] * 60, np.arange(60) % 2)])
 
@@ -177,7 +182,10 @@ def test_an_end_is_the_further_one_of_two():
     assert high > plain[1] + 0.5
     # Replicates of clusters that are all alike: as far off as can be, never a fault.
     with warnings.catch_warnings(action="error"):
-        assert studentised_interval(1.0, 1.0, draws, np.zeros(1_001), 0.95, 99, 1)[1] > 1e6
+        low, high = studentised_interval(1.0, 1.0, draws, np.zeros(1_001), 0.95, 99, 1)
+        in_cents = studentised_interval(100.0, 100.0, 100 * draws, np.zeros(1_001), 0.95, 99, 1)
+    assert high > 1e6
+    assert in_cents == pytest.approx((100 * low, 100 * high))
 
 
 def test_costs_with_a_heavy_tail_are_held():
@@ -205,6 +213,8 @@ def test_a_few_clusters_that_hold_most_questions_have_no_interval():
     assert effective_clusters(np.zeros(2)) == 0
     assert stratified_mean(values, clusters=names).method == "too few"
     assert not enough_clusters([""] * 200, names)
+    for largest, enough in ((46, True), (47, False)):  # 110² / (46² + 16² + 48) = 5
+        assert enough_clusters([""] * (largest + 64), ["x"] * largest + ["y"] * 16 + [""] * 48) is enough
     few = ["x"] * 50 + [""] * 150
     even, uneven = stratified_mean(values), stratified_mean(values, clusters=few)
     assert (uneven.method, enough_clusters([""] * 200, few)) == ("bootstrap", True)

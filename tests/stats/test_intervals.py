@@ -289,6 +289,8 @@ def test_a_condition_of_several_terms_has_the_room_its_factors_give():
     n = 2 + z * z / 2
     mean, squares = (2 * 2 + z * z / 4 * (2 - 1)) / n, (2 * 4 + z * z / 4 * (4 + 1)) / n
     assert made.low == pytest.approx(mean - z * math.sqrt((squares - mean**2) / n) - 0.3)
+    between = combined_mean([[1, 1, 0, 0] * 5, [0] * 20], [2.0, -1.0], ["a"] * 20)
+    assert between.low + 0.1 < between.value == 1 < between.high - 0.1
     single = combined_mean([[1, 0, 1]], [-2.0], ["a"] * 3, constant=0.9)
     plain = stratified_mean([1, 0, 1])
     assert ends(single) == pytest.approx((0.9 - 2 * plain.high, 0.9 - 2 * plain.low))

@@ -43,6 +43,11 @@ def test_p_is_the_share_of_all_changes_of_signs(epochs):
     )
 
 
+def test_a_question_without_a_cluster_name_is_not_left_out():
+    with pytest.raises(ValueError, match="shorter"):
+        sign_flip_test([1.0, 0.0], [0.0, 1.0], ["a", "a"], [""])
+
+
 def test_of_one_dataset_it_is_mcnemar_s():
     first, second = [True] * 3 + [False] * 20 + [True] * 700, [False] * 3 + [True] * 20 + [True] * 700
     found = sign_flip_test(first, second, [""] * 723, [""] * 723)
