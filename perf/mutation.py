@@ -71,7 +71,8 @@ ROOMS = {
     "journal": Room(
         ("ragrounds/evals/store/journal.py",),
         ("tests/store/test_arrivals.py", "tests/store/test_journal_*.py", "tests/store/test_payers.py",
-         "tests/engine/test_replay.py"),
+         "tests/store/test_salvage.py", "tests/engine/test_recorded_times.py", "tests/engine/test_replay.py"),
+        "not postgresql and not whole and not damaged",
     ),
     "prices": Room(
         ("ragrounds/models/prices.py",), ("tests/models/test_prices.py", "tests/engine/test_search_prices.py")
