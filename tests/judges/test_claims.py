@@ -15,7 +15,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Call, Gold, Message, Passage, Question
 from ragrounds.evals.judges.claims import ClaimJudge, sources_of
 from ragrounds.evals.judges.verifiers import BY_NAME, confusion
-from ragrounds.evals.scorers.citations import CITATIONS, marks_inside, read_citations
+from ragrounds.evals.scorers.citations import CITATIONS, CITATIONS_PUBLISHED, marks_inside, read_citations
 from ragrounds.evals.scorers.claim_record import ClaimRecord
 from ragrounds.evals.scorers.factscore import CLAIMS_TOGETHER
 from ragrounds.evals.scorers.ragchecker import CLAIM_METHOD
@@ -150,6 +150,15 @@ def test_the_reader_of_citations():
     assert marks_inside("One.[1] Two. [2][0] Three 。[1]") == "One [1]. Two [2][0]. Three  [1]。"
     assert read_citations("See [0].", {1: 0}).fabricated == (0,)
     assert read_citations("In [2019] and x[i].", shown).fabricated == ()
+
+
+def test_fewer_wrong_claims_and_needless_citations_are_better():
+    for method in (CITATIONS, CITATIONS_PUBLISHED, CLAIM_METHOD):
+        assert {scorer.judging for scorer in method.scorers} == {method.name}
+    scorers = (*CITATIONS.scorers, *CITATIONS_PUBLISHED.scorers, *CLAIM_METHOD.scorers)
+    assert {scorer.name for scorer in scorers if scorer.direction == "lower"} == {
+        "over-citing", "fabricated-citations", "noise-relevant", "noise-irrelevant", "hallucinated-claims",
+    }  # fmt: skip
 
 
 def test_citations_are_judged_by_what_they_cite_together(tmp_path):

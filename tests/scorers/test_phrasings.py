@@ -39,6 +39,13 @@ def test_precision_and_recall_of_each_part(counted, part):
     assert found["kept"] > 300
 
 
+@pytest.mark.parametrize(("part", "missed"), [(False, 13), (True, 0), ("late", 30)])
+def test_no_phrasing_is_misread_and_none_more_is_missed(counted, part, missed):
+    """A share that has room for thirty misreadings does not notice a rule that is gone."""
+    assert counted[part]["wrong"] == 0
+    assert counted[part]["missed"] <= missed
+
+
 HOSTILE = (
     "A, ", "A or ", "the answer is A or ", "not the ", "((((", "\"'`*_", "\\boxed{", "<answer>", '{"answer": "',
     '{"answer": [', "Rickets, ", "maybe ", "answer choice option ", "most likely probably ", "A and B are ",

@@ -66,6 +66,7 @@ def test_fifty_in_all_are_enough(numbers, holds):
     assert (made.low is not None) is holds
     assert (made.high is not None) is holds
     assert made.value == pytest.approx(sum(values) / numbers)
+    assert made.n == numbers
     assert enough_clusters([""] * numbers, [""] * numbers) is holds
     # Two of one cluster count once.
     clustered = stratified_mean(values, clusters=["c", "c", *[""] * (numbers - 2)])
