@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from ragrounds.base.records import Question
+from ragrounds.base.records import AttemptKey, Question
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 
 Scorers = Callable[[Question], Sequence[ScorerRecord]]
 """Function from a question to its scorers."""
