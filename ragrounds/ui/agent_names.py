@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from pathlib import PurePath
 from types import MappingProxyType
@@ -126,7 +126,10 @@ def _distinguishing_facts(rows: Sequence[RunTotals | NamedRun]) -> list[str]:
     roles = dict.fromkeys(role for row in rows for role in row.models)
     labels = list[list[str]]()
     for shorten in (lambda spec: spec.partition("[")[0], str):
-        facts = [[_model_text(row, role, shorten) for row in rows] for role in roles]
+        facts = [
+            [("" if role == "model" else f"{role}: ") + shorten(row.models.get(role, "-")) for row in rows]
+            for role in roles
+        ]
         facts += [searched, [shorten(row.retriever) for row in rows]]
         facts += [[_interpreter(row.agent, whole=shorten is str) for row in rows]]
         differing = [values for values in facts if len(set(values)) > 1]
@@ -142,10 +145,6 @@ def _interpreter(agent: str, *, whole: bool) -> str:
     if path is None:
         return ""
     return f"python {path[1] if whole else PurePath(path[1]).parent.parent.name or path[1]}"
-
-
-def _model_text(row: RunTotals | NamedRun, role: str, read: Callable[[str], str]) -> str:
-    return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 
 def corpora_apart(searched: Sequence[str]) -> list[str]:

@@ -34,13 +34,11 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
 def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
     """Return a table with a line for each condition of the claims."""
     claimed = [(claim, condition) for claim in claims for condition in claim.conditions]
-
-    def claimed_by(row: tuple[ClaimVerdict, ConditionVerdict]) -> str:
-        """Return the claim, or the condition if the claim has several."""
-        return row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
-
     columns = (
-        words("claim", claimed_by),
+        words(
+            "claim",
+            lambda row: row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}",
+        ),
         words("result", lambda row: row[1].decision),
         Column("measured", lambda row: row[1].value),
         Column("interval", lambda row: _interval_text(row[1])),

@@ -45,13 +45,8 @@ def summary_json(summary: AttemptSummary) -> dict[str, object]:
             "gold_known": facts.gold,
             "run_notes": facts.notes.split(),
         },
-        "notes": [note_json(note) for note in summary.notes],
+        "notes": [{key: getattr(note, key) for key in ("author", "mark", "text", "at")} for note in summary.notes],
     }
-
-
-def note_json(note: AttemptNote) -> dict[str, object]:
-    """Return a reader's note as values that JSON can hold."""
-    return {"author": note.author, "mark": note.mark, "text": note.text, "at": note.at}
 
 
 def notes_cell(notes: Sequence[AttemptNote], longest: int | None = None) -> str:
