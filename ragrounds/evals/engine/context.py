@@ -422,7 +422,8 @@ class AttemptContext(AttemptLog):
         number = self.made_searches
         if self.change is not None:
             query = self.change.query(number, query)
-        mean = query.dense if isinstance(searcher, MeanSearcher) else ()
+        # The test of a protocol takes as long as the rest of this function up to the search, and few queries need it.
+        mean = query.dense if query.dense and isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
         # The fields are set only if documents are withheld: a field that is set is a part of the key, whatever its
