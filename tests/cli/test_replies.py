@@ -19,20 +19,7 @@ def raw() -> Iterator[RawServer]:
 
 def options(raw: RawServer, kind: str, *more: str) -> list[str]:
     model = f'openai:{slug(kind)}[base_url="{raw.url}",price_input=10000,price_output=10000]'
-    return [
-        "run",
-        "--agent",
-        "direct",
-        "--limit",
-        "3",
-        "--concurrency",
-        "1",
-        "--model",
-        model,
-        "--display",
-        "none",
-        *more,
-    ]
+    return [*"run --agent direct --limit 3 --concurrency 1 --display none --model".split(), model, *more]
 
 
 def test_a_negative_usage_is_unknown_wherever_it_is_shown_and_voids_no_budget(command: Cli, home, raw) -> None:

@@ -298,20 +298,10 @@ def test_children_end_with_the_run(tmp_path: Path, home: Path) -> None:
 def test_children_end_with_the_command(ends: bool, tmp_path: Path, home: Path) -> None:
     pids = tmp_path / "pids"
     (tmp_path / "mine.py").write_text(HANGING.format(pids=str(pids), ends=ends))
-    command = [
-        sys.executable,
-        "-m",
-        "ragrounds",
-        "run",
-        "--benchmark",
-        "sample",
-        "--agent",
-        "./mine.py:ask",
-        "--limit",
-        "1",
-    ]
+    words = "-m ragrounds run --benchmark sample --agent ./mine.py:ask --limit 1 --yes"
     environment = {**os.environ, "RAGROUNDS_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([*command, "--yes"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, *words.split()]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         if ends:
             assert process.wait(60) == 0, process.stderr.read()
