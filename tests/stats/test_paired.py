@@ -34,7 +34,6 @@ def test_p_of_a_known_table():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@pytest.mark.slow
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
 

@@ -8,9 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import brier_score_loss
-from statsmodels.stats.multitest import multipletests
 
 from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.errors import UserError
@@ -145,6 +142,9 @@ async def test_where_confidences_are_read_from(store):
 def test_figures_equal_those_of_libraries(seed, store):
     """scikit-learn's Brier score and reliability curve, MAPIE's ECE (it counts the edges of bins, not the bins);
     AURC as the mean over orders of equal answers."""
+    from sklearn.calibration import calibration_curve  # here, not in each process that collects this file
+    from sklearn.metrics import brier_score_loss
+
     mapie = pytest.importorskip("mapie.metrics.calibration", reason="MAPIE is not installed")
     draw = np.random.default_rng(seed)
     count = 300
@@ -216,6 +216,8 @@ def test_the_bound_of_the_risk_is_exact_and_corrected():
 @pytest.mark.slow
 def test_the_bound_is_that_of_libraries():
     """MAPIE's p values of right and wrong, statsmodels' Holm."""
+    from statsmodels.stats.multitest import multipletests
+
     mapie = pytest.importorskip("mapie.risk_control.methods", reason="MAPIE is not installed")
     draw, shown = np.random.default_rng(0), 0
     for count in (100, 400, 1_000):
