@@ -63,17 +63,18 @@ async def test_a_value_is_recorded_once_and_survives_a_killed_process(
 async def test_a_value_of_a_killed_process_is_returned_with_its_payer_and_time(tmp_path: Path, payer: bytes) -> None:
     responses = [
         Arrived(entry(number).key, payer, 1.5, 0.0, msgspec.Raw(msgspec.msgpack.encode(Value(f"value {number}"))))
-        for number in (1, 2)
+        for number in (1, 2, 3)
     ]
     with Store(tmp_path / "home") as store:
         leave_arrivals(store, [])
         assert not (store.home / "arrivals").exists()
-        leave_arrivals(store, responses)
+        leave_arrivals(store, responses[:1])
+        leave_arrivals(store, responses[1:])
         journal = StoreJournal(store)
-        for number in (1, 2, 1):  # the last one from the store
+        for number in (1, 2, 3, 1):  # the last one from the store
             recorded = await journal.recorded_values(entry(number), Value)
             assert recorded == (Value(f"value {number}"), payer, 1.5)
-        assert await journal.recorded_values(entry(3), Value) is None
+        assert await journal.recorded_values(entry(4), Value) is None
         journal.close()
         StoreJournal(store).close()
         assert list((store.home / "arrivals").rglob("*@*")) == []  # the store has all of them
@@ -121,6 +122,16 @@ async def test_a_reported_search_that_cannot_be_written_causes_no_message_of_asy
         gc.collect(1)  # young objects: asyncio reports an exception that no caller retrieved
         journal.close()
     assert messages == []
+
+
+def test_a_journal_that_is_closed_calls_each_function_once(tmp_path: Path) -> None:
+    closed: list[str] = []
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        journal.on_close(lambda: closed.append("side loop"))
+        journal.close()
+        journal.close()
+    assert closed == ["side loop"]
 
 
 async def test_calls_of_another_thread_are_counted_once(tmp_path: Path) -> None:
