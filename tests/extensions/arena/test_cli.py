@@ -20,7 +20,7 @@ def judges(monkeypatch):
     """Judges by name; every model that is opened is one of them."""
     opened = {}
 
-    def open_scripted(text, prices=None):
+    def open_scripted(text, *_):
         name = str(text)
         return opened.setdefault(name, Scripted(_four, name))
 
@@ -119,9 +119,7 @@ def test_bad_options_are_told(run, judges, more, told):
 
 def test_without_any_verdict_the_exit_code_is_3(home, monkeypatch):
     stage(home, 20).close()
-    monkeypatch.setattr(
-        "ragrounds.api.servers.open_model", lambda text, prices=None: Scripted(lambda *_: "Hm.", str(text))
-    )
+    monkeypatch.setattr("ragrounds.api.servers.open_model", lambda text, *_: Scripted(lambda *_: "Hm.", str(text)))
     done = CliRunner().invoke(arena_app, list(PLAY))
     assert done.exit_code == 3, done.output
     assert "No ranking" in done.output

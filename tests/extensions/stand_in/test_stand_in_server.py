@@ -187,8 +187,10 @@ def test_prompts_that_build_benchmarks(url: str, language: str) -> None:
 
 
 def test_a_benchmark_is_built_of_what_it_says(url: str, tmp_path: Path) -> None:
-    execution = BuildExecution(out=tmp_path / "made", limit=3, model="openai:any", base_url=url, alias=ALIAS)
-    made = build(CaseQuestions(reports="sample"), execution, settings=rr.Settings(home=tmp_path))
+    execution = BuildExecution(
+        out=tmp_path / "made", limit=3, model="openai:any", base_url=url, alias=ALIAS, home=tmp_path
+    )
+    made = build(CaseQuestions(reports="sample"), execution)
     assert made.card.benchmark.size == 3
 
 
