@@ -46,6 +46,8 @@ def test_krippendorff_of_his_own_example():
     ]
     items = list(zip(*[[None if label == "*" else label for label in row.split()] for row in rows], strict=True))
     assert krippendorff_alpha(items) == pytest.approx(0.743, abs=5e-4)
+    assert krippendorff_alpha(items, "ordinal", order="12345") == pytest.approx(0.815, abs=5e-4)
+    assert krippendorff_alpha(items, "interval") == pytest.approx(0.849, abs=5e-4)
 
 
 @given(st.lists(st.tuples(LABEL, LABEL, LABEL), min_size=2))

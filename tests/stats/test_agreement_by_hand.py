@@ -160,13 +160,31 @@ def test_fleiss_needs_as_many_labels_for_each(ratings):
 def test_krippendorff_by_hand():
     # Pairs within items: aa, ab, and bb of three: coincidences aa 2, ab 1, ba 1, bb 3; a 3 of 7, b 4 of 7.
     assert krippendorff_alpha(["aa", "ab", "bbb", "a"]) == pytest.approx(1 - 6 * 2 / (2 * 3 * 4))
+    # As numbers 1, 2 and 5: of two items, 1 1 and 2 5. Seen: 2 · 9; by chance all pairs of 1, 1, 2, 5 over 3.
+    assert krippendorff_alpha([["1", "1"], ["2", "5"]], "interval") == pytest.approx(
+        1 - 2 * 9 / (2 * (1 + 16 + 1 + 16 + 9) / 3)
+    )
     assert krippendorff_alpha(["aa", "aa"]) is None
     assert krippendorff_alpha([["a", None, "b"], ["a", "b", None]]) == pytest.approx(1 - 4 * 3 / (2 * 2 * 2))
+
+
+def test_krippendorffs_ordinal_distance_by_hand():
+    # Of low, low, mid, high: from low to high lie 2/2 + 1 + 1/2 = 2.5 labels, from low to mid 2/2 + 1/2, mid to high 1.
+    found = krippendorff_alpha([["low", "low"], ["high", "mid"]], "ordinal", order=["low", "mid", "high"])
+    chance = 2 * (2 * 1.5**2 + 2 * 2.5**2 + 1**2) / 3
+    assert found == pytest.approx(1 - 2 * 1**2 / chance)
+    # A label that nobody gave lies between others without a width of its own.
+    wider = ["low", "x", "mid", "y", "high", "z"]
+    assert krippendorff_alpha([["low", "low"], ["high", "mid"]], "ordinal", order=wider) == found
 
 
 def test_what_krippendorff_cannot_take_is_named():
     with pytest.raises(ValueError, match=r"^Krippendorff's alpha needs an item with two labels or more$"):
         krippendorff_alpha(["a", "b"])
+    with pytest.raises(ValueError, match=r"^the label 'c' is not in the order given$"):
+        krippendorff_alpha(["ab", "ca"], "ordinal", order="ab")
+    with pytest.raises(ValueError, match="could not convert"):
+        krippendorff_alpha(["ab"], "interval")
 
 
 def test_a_majority_is_more_than_half_of_those_who_gave_a_label():

@@ -8,9 +8,9 @@ such as its statements, are not independent. With too few clusters there is no i
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +21,8 @@ from ragrounds.evals.stats.intervals import Estimate
 
 Labels = Sequence[Sequence[str | None]]
 """Labels of raters: one sequence for each item, one label for each rater."""
+
+Level = Literal["nominal", "ordinal", "interval"]
 
 
 KAPPA_RESAMPLES = 10_000
@@ -195,12 +197,17 @@ def fleiss_kappa(ratings: Labels) -> float | None:
     return None if expected == 1 else (observed - expected) / (1 - expected)
 
 
-def krippendorff_alpha(ratings: Labels) -> float | None:
-    """Return Krippendorff's alpha (2011) of nominal labels by any number of raters, with missing labels. Items with one
-    label do not count.
+def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequence[str] = ()) -> float | None:
+    """Return Krippendorff's alpha (2011) of any number of raters with missing labels. Items with one label do not
+    count.
+
+    Args:
+        ratings: labels of each item.
+        level: ``nominal``; ``ordinal`` takes `order` from low to high; ``interval`` takes labels as numbers.
+        order: every label, from low to high, for the ordinal level.
 
     Raises:
-        ValueError: no item has two labels.
+        ValueError: no item has two labels; a label is not in `order`; a label is not a number.
     """
     items = [[label for label in item_labels if label is not None] for item_labels in ratings]
     items = [item_labels for item_labels in items if len(item_labels) > 1]
@@ -219,11 +226,16 @@ def krippendorff_alpha(ratings: Labels) -> float | None:
     totals = defaultdict[str, float](float)
     for (first_label, _), weight in coincidences.items():
         totals[first_label] += weight
+    distance = _distance(level, totals, order)
     n = sum(totals.values())
     observed = sum(
-        weight for (first_label, second_label), weight in coincidences.items() if first_label != second_label
+        weight * distance(first_label, second_label) for (first_label, second_label), weight in coincidences.items()
     )
-    expected = sum(first * second for first, second in itertools.permutations(totals.values(), 2)) / (n - 1)
+    expected = sum(
+        totals[first_label] * totals[second_label] * distance(first_label, second_label)
+        for first_label in totals
+        for second_label in totals
+    ) / (n - 1)
     return None if expected == 0 else 1 - observed / expected
 
 
@@ -252,3 +264,21 @@ def majority(labels: Sequence[str | None]) -> str | None:
         return None
     label, count = counts.most_common(1)[0]
     return label if 2 * count > counts.total() else None
+
+
+def _distance(level: Level, totals: Mapping[str, float], order: Sequence[str]) -> Callable[[str, str], float]:
+    if level == "nominal":
+        return lambda first_label, second_label: float(first_label != second_label)
+    if level == "interval":
+        return lambda first_label, second_label: (float(first_label) - float(second_label)) ** 2
+    unknown_labels = [label for label in totals if label not in order]
+    if unknown_labels:
+        raise ValueError(f"the label {unknown_labels[0]!r} is not in the order given")
+    rank = {label: index for index, label in enumerate(order)}
+
+    def ordinal(first_label: str, second_label: str) -> float:
+        low, high = sorted((rank[first_label], rank[second_label]))
+        passed = sum(totals.get(label, 0) for label in order[low : high + 1])
+        return float(passed - (totals.get(first_label, 0) + totals.get(second_label, 0)) / 2) ** 2
+
+    return ordinal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -38,13 +38,15 @@ class Positions(Struct, frozen=True, kw_only=True):
     """Number of questions that name no gold document, or were not searched for; they are in no bin."""
 
 
-def by_position(run: ScoredRun, searches: Mapping[str, FoundPassages], seed: int = 0) -> Positions:
+def by_position(
+    run: ScoredRun, searches: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
+) -> Positions:
     """Return the accuracy in bins of the gold passage's rank; `searches` is each question's first search."""
-    names = [str(start) if end == start + 1 else f"{start}–{end - 1}" for start, end in pairwise(EDGES)]
-    names += [f"{EDGES[-1]} and more", NOT_FOUND]
+    names = [str(start) if end == start + 1 else f"{start}–{end - 1}" for start, end in pairwise(edges)]
+    names += [f"{edges[-1]} and more", NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
     for question, rank in gold_ranks(run, searches).items():
-        bin_index = len(EDGES) if rank is None else sum(rank >= edge for edge in EDGES) - 1
+        bin_index = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
         members[names[bin_index]].append(question)
     counted = sum(len(ids) for ids in members.values())
     return Positions(

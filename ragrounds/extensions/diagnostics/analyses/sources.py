@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.base.records import Run
+from ragrounds.base.records import Passage, Run
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs
@@ -35,6 +35,7 @@ def sources(
     run: ScoredRun,
     searches: Mapping[str, FoundPassages],
     k: int,
+    source: Callable[[Passage], str] = lambda passage: passage.corpus.partition("@")[0],
     sizes: Mapping[str, int] | None = None,
 ) -> Sources:
     """Return shares of sources among the first k passages of each question's first search, by dataset.
@@ -43,13 +44,14 @@ def sources(
         run: run of the questions.
         searches: first search of each question.
         k: number of passages of each search that count.
-        sizes: number of passages of each source, which is a corpus, for the shares of the whole.
+        source: function that returns the source of a passage; by default its corpus.
+        sizes: number of passages of each source in the corpus, for the shares of the corpus.
     """
     counts: dict[str, Counter[str]] = {}
     for question in run.questions:
         if question.id in searches:
             source_counts = counts.setdefault(question.benchmark, Counter())
-            source_counts.update(passage.corpus.partition("@")[0] for passage in searches[question.id].passages[:k])
+            source_counts.update(source(passage) for passage in searches[question.id].passages[:k])
     sizes = sizes or {}
     total = sum(sizes.values())
     if not total:
