@@ -53,12 +53,13 @@ _WORDS = {
 def packed(value: object, hide: Callable[[str], str]) -> str:
     """Return a value as compressed JSON in base64, with keys redacted."""
     text = hide(msgspec.json.encode(value).decode("utf-8"))
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
+    # Level 9 takes 1.7 times as long, and saves one percent.
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 6, mtime=0)).decode("ascii")
 
 
 def _sound(text: str) -> str:
     """Return a text without lone surrogates, which JSON cannot represent."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 class _Texts:
