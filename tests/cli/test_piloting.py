@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.api import pilot
-from ragrounds.evals.engine.progress import PILOT, Projection
+from ragrounds.evals.engine.progress import PILOT, Projection, projection
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
@@ -89,7 +89,6 @@ def test_nobody_waits_while_a_resumed_run_is_projected(
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     calls_at_read, threads, projections = list[int](), list[threading.Thread](), list[Projection]()
-    project = pilot.projection
 
     def observe_read(read: Callable[..., Any]) -> Callable[..., Any]:
         def read_attempts(*arguments: Any) -> Any:
@@ -100,7 +99,7 @@ def test_nobody_waits_while_a_resumed_run_is_projected(
 
     def project_attempts(*arguments: Any) -> Projection | None:
         threads.append(threading.current_thread())
-        projections.extend(filter(None, [project(*arguments)]))
+        projections.extend(filter(None, [projection(*arguments)]))
         return projections[-1]
 
     given: Any = {"agents": "direct", "model": "openai:paid", "base_url": server.url, "limit": COUNT, "concurrency": 1}
