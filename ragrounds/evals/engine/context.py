@@ -422,7 +422,7 @@ class AttemptContext(AttemptLog):
         number = self.made_searches
         if self.change is not None:
             query = self.change.query(number, query)
-        # The test of a protocol takes as long as the rest of this function up to the search, and few queries need it.
+        # isinstance() of a protocol takes a hundredth of a question, and few queries need it.
         mean = query.dense if query.dense and isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
