@@ -14,6 +14,21 @@ FIFTEEN = (
     "So I think that C is right.", "Definitely C!", "I am confident it's option C.", "C it is.", "It must be pellagra.",
 )  # fmt: skip
 
+TOGETHER = {
+    "The answer is B. I think it is C.": "B",  # a statement of the answer outweighs a thought,
+    "The answer is B. So I think it is C.": "",  # unless the thought concludes
+    "The answer is B. C is correct.": "",
+    "It could be A. I think it is C.": "C",
+    "It could be A.": "A",
+    "I think it is C. Actually, it is A.": "A",
+    "The findings fit. C because of them. The rest do not.": "C",
+    "C, but that is unlikely.": "",
+    "C is less likely.": "",
+    "C is also correct.": "",  # so is another one, which is not named
+    "The answer is either C.": "",
+    "Antwort auf die Frage: C": "C",
+}
+
 
 @pytest.fixture(scope="module")
 def counted():
@@ -28,6 +43,10 @@ def counted():
 
 def test_what_people_write():
     assert {text: read_robustly(text, NUTRITION).prediction for text in FIFTEEN} == dict.fromkeys(FIFTEEN, "C")
+
+
+def test_what_several_statements_say_together():
+    assert {text: read_robustly(text, NUTRITION).prediction for text in TOGETHER} == TOGETHER
 
 
 @pytest.mark.parametrize("part", [False, True, "late"])
