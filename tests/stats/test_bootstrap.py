@@ -13,8 +13,8 @@ from scipy.stats import bootstrap
 from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 
+from ragrounds.evals.stats import Estimate, combined_mean, group_difference, paired_difference, stratified_mean
 from ragrounds.evals.stats import bootstrap as module
-from ragrounds.evals.stats import combined_mean, group_difference, paired_difference, stratified_mean
 from ragrounds.evals.stats.bootstrap import (
     bootstrap_holds,
     effective_clusters,
@@ -72,6 +72,11 @@ def test_fifty_in_all_are_enough(numbers, holds):
     clustered = stratified_mean(values, clusters=["c", "c", *[""] * (numbers - 2)])
     assert clustered.method == "too few"
     assert not enough_clusters([""] * numbers, ["c", "c", *[""] * (numbers - 2)])
+
+
+def test_without_resamples_there_is_a_figure_and_no_interval():
+    figure = Estimate(value=0.5, n=60, low=None, high=None, level=0.9, method="too few")
+    assert stratified_mean([0.25, 0.75] * 30, resamples=0, level=0.9) == figure
 
 
 def test_a_question_without_a_cluster_name_is_not_left_out():
