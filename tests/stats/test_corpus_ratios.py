@@ -100,7 +100,7 @@ def test_the_ends_of_a_share_are_shares_and_those_of_a_cost_are_not():
         for part, constant in ((found, 0), (wanted - found, 0), (3 * found, -1))
     )
     assert (share.high, missing.low) == (1, 0)
-    assert cost.low > -1
+    assert -1 < cost.low < 0
     assert cost.high > 2
 
 
@@ -111,6 +111,9 @@ def test_resamples_with_a_denominator_of_zero_are_left_out_without_a_warning():
         estimate = combined_ratio([costs], [right], [1.0], [""] * 60)
     assert estimate.value == pytest.approx(costs.sum())
     assert math.isfinite(estimate.high)
+    strata, rare = ["a"] * 10 + ["b"] * 50, [*right[:10], *costs[10:]]  # in "a" 0 / 0 as often
+    with warnings.catch_warnings(action="error"):
+        assert combined_ratio([rare], [right[:10] + [1.0] * 50], [1.0], strata, level=0.9).level == 0.9
 
 
 def test_ratios_with_denominators_of_one_are_means():
@@ -126,6 +129,10 @@ def test_skewed_ratios_with_denominators_of_one_have_the_interval_of_their_mean(
     ratio, again, another = (combined_ratio([above], [np.ones(60)], [1.0], [""] * 60, seed=seed) for seed in (3, 3, 4))
     mean = stratified_mean(above.tolist(), bounded=False, seed=3)
     assert (ratio.low, ratio.high) == pytest.approx((mean.low, mean.high), rel=0.01)
+    halves = ["a"] * 30 + ["b"] * 30
+    of_two = combined_ratio([above], [np.ones(60)], [1.0], halves, seed=3)
+    mean_of_two = stratified_mean(above.tolist(), halves, bounded=False, seed=3)
+    assert (of_two.low, of_two.high) == pytest.approx((mean_of_two.low, mean_of_two.high), rel=0.01)
     assert ratio == again != another
 
 

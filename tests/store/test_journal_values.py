@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any, cast
@@ -167,6 +168,16 @@ class LostConnection:
 
 def lose_connection(journal: StoreJournal) -> None:
     journal._reading = cast(Any, LostConnection())
+
+
+async def test_a_fault_of_the_store_is_raised_as_it_is(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE calls RENAME TO lost")
+        with pytest.raises(sqlite3.OperationalError, match="no such table: calls"):
+            await journal.once(entry(), never, Reply)
+        journal.close()
 
 
 async def test_no_call_is_made_again_because_a_connection_was_lost(tmp_path: Path) -> None:
