@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,19 +31,6 @@ def meta(number: int) -> list[Row]:
 def there(store: Store) -> int:
     with store.engine.connect() as connection:
         return connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar() or 0
-
-
-def test_a_connection_is_opened_only_while_the_others_are_in_use(tmp_path: Path) -> None:
-    opened: list[object] = []
-    with Store(tmp_path) as store:
-        sa.event.listen(store.engine, "connect", lambda connection, _: opened.append(connection))
-        for _ in range(3):
-            there(store)
-        assert len(opened) <= 1  # one may be left from when the store was opened
-        with ExitStack() as in_use:
-            for _ in range(20):
-                in_use.enter_context(store.engine.connect())
-            assert len(opened) >= 19
 
 
 async def test_a_text_is_written_once(tmp_path: Path) -> None:

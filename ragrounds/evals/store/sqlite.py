@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool
 
 from ragrounds.evals.store.dialect import Say
 from ragrounds.evals.store.locked_file import connect
@@ -27,7 +26,7 @@ def open_file(path: Path) -> sa.Engine:
     # SQLite gives the file's permissions to the additional files that it creates.
     with suppress(OSError):  # the error is reported when the file is opened
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
-    engine = _engine(path, lambda: connect(str(path.absolute())))
+    engine = sa.create_engine(_url(path), creator=lambda: connect(str(path.absolute())), poolclass=NullPool)
     # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:
     # on pages of 4 kB it would need a page of its own in addition to the table's.
     settings = ("page_size=8192", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000")
@@ -44,17 +43,14 @@ def open_to_read(path: Path) -> sa.Engine:
     # In a read-only folder SQLite cannot create the index of a write-ahead log. Without a log the file is complete.
     immutable = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
-    engine = _engine(path, lambda: connect(uri, uri=True))
+    engine = sa.create_engine(_url(path), creator=lambda: connect(uri, uri=True), poolclass=NullPool)
     # The schema of a foreign file must not call functions of this process, and every page is checked before it is used.
     return _with(engine, ("trusted_schema=OFF", "cell_size_check=ON"))
 
 
-def _engine(path: Path, connect_file: Callable[[], sqlite3.Connection]) -> sa.Engine:
+def _url(path: Path) -> sa.URL:
     # The URL is built from parts, because ?, # and % in a path have another meaning in a text.
-    url = sa.URL.create("sqlite", database=str(path.absolute()))
-    # To open a file, and to read its schema, takes fifty times as long as a short read. One connection is kept, because
-    # each has a cache of its own; there are as many as are in use.
-    return sa.create_engine(url, creator=connect_file, poolclass=QueuePool, pool_size=1, max_overflow=-1)
+    return sa.URL.create("sqlite", database=str(path.absolute()))
 
 
 def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
