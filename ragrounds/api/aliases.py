@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name, run_among
+from ragrounds.evals.store.run_names import LONGEST_NAME, kept_names, one_name, run_among
 from ragrounds.evals.store.store import Store
 
 _ALIAS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
@@ -139,11 +139,10 @@ def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]
     return distinct | {run.agent: distinct[run.id] for run in runs if run.id in distinct and agents[run.agent] == 1}
 
 
-def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], requested_names: Sequence[str | None]) -> None:
-    """Store the names of planned runs: the given name, else the name in the agent's file, else the stored name is kept.
+def planned_names(planned_runs: Sequence[PlannedRun], requested_names: Sequence[str | None]) -> dict[str, str]:
+    """Return new names of planned runs by run id: the given name, else the name in the agent's file.
 
     Args:
-        store: store of the names.
         planned_runs: the runs.
         requested_names: the name of each run; empty to remove its name, ``None`` if it was not given. An empty sequence
             if no agent was named.
@@ -155,5 +154,4 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], request
         elif file_name := planned.agent.card.alias:  # with the parameters that the agent's text changes
             changed = planned.run.agent.partition("[")[2].removesuffix("]")
             names[planned.run.id] = f"{file_name} [{changed}]" if changed else file_name
-    if names:
-        keep_names(store.engine, names)
+    return names

@@ -17,7 +17,7 @@ from ragrounds.agents.profiles import published
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.api.agent_texts import agent_texts, with_settings
-from ragrounds.api.aliases import check_names, keep_planned_names
+from ragrounds.api.aliases import check_names, planned_names
 from ragrounds.api.arguments import takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
@@ -51,7 +51,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_names import keep_last_command, kept_names
+from ragrounds.evals.store.run_names import keep_last_command, keep_names, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
 from ragrounds.models.options import VLLM, server_of
@@ -62,7 +62,7 @@ from ragrounds.tools.index.vector_events import BUILT
 from ragrounds.ui.tables.claim_text import live_claim_text
 from ragrounds.ui.tables.comparison_warnings import drawn_words
 
-Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments], ClaimStop | None]
+Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments, Mapping[str, str]], ClaimStop | None]
 """Function that gets the runs and their questions, and returns a claim that may end them early, or ``None``."""
 Changing = Callable[[Store, Sequence[PlannedRun], Benchmark], tuple[list[PlannedRun], Sequence[Question]]]
 """Function that gets the planned runs of a benchmark, and returns the runs that replace them, with their questions."""
@@ -200,7 +200,7 @@ class _Replay:
     ) -> None:
         self._watch, self._change = watch, change
         self._names = names
-        """Name that the user gave to each agent, ``None`` if he gave none; empty if he named no agent."""
+        """Name that the user gave to each agent, ``None`` for no name. Empty if no agent was named."""
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = run_listener(request.listener, request.progress), request.used_settings
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
@@ -300,13 +300,15 @@ class _Replay:
             if request.journal == "replay":
                 runs = self._drop_not_replayable(earlier_ids)
             names = {run.id: name for run, name in zip(self.all_runs, self._names, strict=False)}
-            keep_planned_names(store, self.planned_runs, [names.get(planned.run.id) for planned in self.planned_runs])
-            self.until = self._watch(store, runs, questions, request)
+            new_names = planned_names(self.planned_runs, [names.get(planned.run.id) for planned in self.planned_runs])
+            self.until = self._watch(store, runs, questions, request, {**kept_names(store.engine), **new_names})
         except UserError:
             for run in runs:
                 if run.id not in earlier_ids:
                     store.remove(run)
             raise
+        if new_names:
+            keep_names(store.engine, new_names)
         # They are read once, and before any call is in flight, because reading 100,000 takes a second.
         self._finished = finished_attempts(store, self.planned_runs)
         self._done = {run: {attempt.key for attempt in attempts} for run, attempts in self._finished.items()}
@@ -489,7 +491,7 @@ def _are_texts(agents: object) -> bool:
 
 
 def _claim_stop(
-    store: Store, runs: Sequence[Run], questions: Sequence[Question], request: RunArguments
+    store: Store, runs: Sequence[Run], questions: Sequence[Question], request: RunArguments, names: Mapping[str, str]
 ) -> ClaimStop | None:
     """Return the claim that may end these runs, with their existing attempts counted; ``None`` without a claim.
 
@@ -501,7 +503,6 @@ def _claim_stop(
         if max_questions is not None:
             raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
-    names = kept_names(store.engine)
     until = ClaimStop(claim, runs, questions, names, seed=request.seed, max_questions=max_questions)
     until.begin(store)
     return until

@@ -55,6 +55,8 @@ def test_a_claim_may_name_an_agent_as_its_command_does(command: Cli) -> None:
     assert "score(My plain one) > 0.99 @ 99%" in json.loads(done.stdout)["until"]["state"]["claim"], done.stderr
     refused = command(*named, "--until", "score(My plane one) > 0.99 @ 99%")
     assert "(My plain one). Did you mean 'My plain one'" in refused.stderr
+    command("run", "--agent", "direct as Other", "--until", "score(My plain one) > 0.99 @ 99%")
+    assert "My plain one" in command("runs", "ls").stdout, "a refused command renames no run"
 
 
 @pytest.mark.slow

@@ -199,7 +199,7 @@ def gate(gate_arguments: GateArguments) -> GateResult:
         gate_arguments = replace(gate_arguments, journal=str(Path(gate_arguments.journal).absolute()))
     stops: list[GateStop] = []
 
-    def watch(store: Any, runs: Any, questions: Any, _: RunArguments) -> GateStop:
+    def watch(store: Any, runs: Any, questions: Any, *_: Any) -> GateStop:
         if len(runs) != len(policy.runs):
             raise UserError("One of [runs] cannot be replayed, or two are one agent: the gate has nothing to compare.")
         stop = GateStop(policy, dict(zip(policy.runs, runs, strict=True)), questions, gate_arguments.max_questions)
