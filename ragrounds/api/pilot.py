@@ -67,7 +67,7 @@ class Pilot:
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
         may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        is_needed = may_ask or cost is not False
+        is_needed = may_ask or (cost is not False and execution.journal != "replay")
         first = pilot_questions(finished, questions, seed) if is_needed else None
         self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
@@ -75,7 +75,9 @@ class Pilot:
         if self.first:  # imported before any call is in flight, because it takes .3 s, in which no call is answered
             importlib.import_module("scipy.special")
         left = {planned.run.id: len(questions) * planned.run.epochs for planned in planned_runs}
-        self._due = {run: min(PILOT, left[run] - len(attempts)) for run, attempts in finished.items()}
+        asked = {question.id for question in questions}
+        answered = {run: sum(attempt.question_id in asked for attempt in found) for run, found in finished.items()}
+        self._due = {run: min(PILOT, left[run] - count) for run, count in answered.items()}
         """Number of attempts of each run to wait for, as the projected time is that of this process."""
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
         self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0

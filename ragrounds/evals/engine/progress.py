@@ -81,7 +81,7 @@ class FaultCounts:
 
 
 class ReplayProgress:
-    """Counts of all runs of one replay. The attempts of earlier processes are counted from the store.
+    """Counts of all runs of one replay, with the attempts of earlier processes.
 
     Args:
         store: where the runs are.
@@ -226,7 +226,7 @@ class AgentProjection(Struct, frozen=True, kw_only=True):
     attempts: int
     """Number of attempts still to be made."""
     seen: int
-    """Number of attempts on which the projection is based."""
+    """Number of attempts on which the projection is based. Time is that of this process's alone, if it has any."""
     model_calls: ProjectedSum
     searches: ProjectedSum
     tokens: ProjectedSum | None

@@ -83,7 +83,8 @@ async def replay(
 
     All agents of one question follow each other in the queue, so that equal calls are made only once. Attempts are
     written with their scores as soon as they end. Questions are asked in the order given, until one of `stops` ends the
-    run. If workers are worth their start, they take over the remaining work, led by the result of `lead`.
+    run. If workers are worth their start, they take over the remaining work, led by the result of `lead`. A replay
+    of built-in agents from the journal has at most four attempts in flight for each processor, and 16 in all.
 
     Returns:
         Why the run ended before its last question (its budget is used up); empty: it did not.
@@ -132,8 +133,10 @@ class WorkQueue:
             run.id: runs.done[run.id] if run.id in runs.done else runs.store.settled(run).keys()
             for run in (planned.run for planned in planned_runs)
         }
+        asked = {question.id for question in questions}  # a counterfactual asks some of those that have attempts
         self.left = sum(
-            max(0, len(questions) * planned.run.epochs - len(done[planned.run.id])) for planned in planned_runs
+            len(questions) * planned.run.epochs - sum(key[0] in asked for key in done[planned.run.id])
+            for planned in planned_runs
         )
         """Number of attempts that have not ended."""
         in_order: Iterable[Question] = questions

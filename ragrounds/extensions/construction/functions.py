@@ -152,9 +152,10 @@ def build(request: BuildRequest, execution: BuildExecution, listener: RunListene
         async def carry_out() -> str:
             async with closing(list(planned.models.values()), recorded):
                 finished = finished_attempts(store, [planned])
+                done = {run: {attempt.key for attempt in attempts} for run, attempts in finished.items()}
                 with observer.progress(ReplayProgress(store, [planned], finished)) as progress_listener:
                     return await replay(
-                        ReplayedRuns(store, recorded, [planned], lambda question: scorers),
+                        ReplayedRuns(store, recorded, [planned], lambda question: scorers, done),
                         items.items.questions,
                         items.items.golds,
                         concurrency=execution.in_flight,
