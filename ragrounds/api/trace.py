@@ -34,6 +34,7 @@ from ragrounds.evals.trace.summaries import (
     Pages,
     SortBy,
     UnknownFacts,
+    asks_facts,
 )
 from ragrounds.evals.trace.traces import trace as read_trace
 from ragrounds.ui.trace.attempt_list import differences
@@ -119,6 +120,8 @@ def unknown_attempts(
         UserError: as :func:`list_attempts`, if a condition is about golds or facts.
         FilterError: the filter cannot be read.
     """
+    if not asks_facts(query.where):  # the run that is meant was printed when it was listed
+        return UnknownFacts()
     with opened_pages(query, None, chosen_settings(settings, home)) as pages:
         return pages.unknown(query.where)
 

@@ -272,9 +272,9 @@ class Pages:
         Raises:
             FilterError: as :meth:`order`.
         """
-        fields, counts = _fields(parse(where)), [0, 0, 0, 0]
-        if not fields & FACTS:
+        if not asks_facts(where):
             return UnknownFacts()
+        fields, counts = _fields(parse(where)), [0, 0, 0, 0]
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
@@ -488,6 +488,15 @@ class Pages:
             given_name=self.given_names.get(run.id, ""),
             notes=notes,
         )
+
+
+def asks_facts(where: str) -> bool:
+    """Return True if a filter has a condition on facts of the steps.
+
+    Raises:
+        FilterError: the expression cannot be understood, or uses a name that does not exist.
+    """
+    return bool(_fields(parse(where)) & FACTS)
 
 
 def _fields(expression: Wanted | None) -> set[str]:
