@@ -11,11 +11,11 @@ from collections.abc import Callable
 class ProcessEnd:
     """End of this process after SIGTERM, even if something in it waits for ever.
 
-    60 seconds after the first signal, calls in flight are stopped; 10 seconds later, or after a second signal, the
+    60 seconds after the first signal, calls in flight are stopped; 15 seconds later, or after a second signal, the
     process ends. Schedulers send the signal once or twice, and then wait for the node.
     """
 
-    after_first, after_second = 60.0, 10.0
+    after_first, after_second = 60.0, 15.0
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None

@@ -225,7 +225,7 @@ def _plain(value: object) -> bytes:
 
 _HEADER_BYTES = 4
 """Number of bytes of a frame's length."""
-_GRACE_SECONDS = ProcessEnd.after_second / 2
+_GRACE_SECONDS = ProcessEnd.after_second - 5.0
 """Seconds in which a worker must end by itself. The leader then still has time to say how the run ended."""
 
 
@@ -344,7 +344,8 @@ async def _main(incoming: int, outgoing: int) -> None:
     loop, end_reasons = asyncio.get_running_loop(), list[str]()
 
     def drain() -> None:
-        """Finish the attempts in flight, and begin nothing further; a second SIGTERM, or a minute, ends the process."""
+        """Finish the attempts in flight, and begin nothing further; a second SIGTERM ends the process, as
+        :class:`ProcessEnd` does in the end."""
         loop.remove_signal_handler(signal.SIGTERM)
         ProcessEnd().signalled()
         end_reasons.append("got SIGTERM and finished the calls in flight")
