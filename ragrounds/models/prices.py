@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ragrounds.base.contracts import Used
 from ragrounds.base.errors import UserError
+from ragrounds.base.files import readable
 from ragrounds.base.records import Usage
 from ragrounds.base.text import parse_toml, safe
 
@@ -94,7 +95,9 @@ def read_prices(home: Path) -> Mapping[str, Price]:
     if not path.exists():
         return {}
     try:
-        tables, prices = parse_toml(path.read_text(encoding="utf-8")), dict[str, Price]()
+        with readable(path):
+            text = path.read_text(encoding="utf-8")
+        tables, prices = parse_toml(text), dict[str, Price]()
         for model, table in tables.items():
             prices[model] = msgspec.convert(table, Price)
         return prices

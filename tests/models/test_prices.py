@@ -53,6 +53,12 @@ def test_a_wrong_price_is_one_line_with_the_file(tmp_path: Path, text: str) -> N
         read_prices(tmp_path)
 
 
+def test_a_folder_in_its_place_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").mkdir()
+    with pytest.raises(UserError, match=r"prices\.toml.*directory"):
+        read_prices(tmp_path)
+
+
 def test_the_spec_stands_above_the_file_and_the_file_above_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
