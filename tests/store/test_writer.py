@@ -16,6 +16,7 @@ from ragrounds.base.records import FINAL
 from ragrounds.evals.store import schema, writer
 from ragrounds.evals.store.care.garbage import collect_garbage
 from ragrounds.evals.store.database import writing_failed
+from ragrounds.evals.store.run_names import keep_names
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 
@@ -31,6 +32,16 @@ def meta(number: int) -> list[Row]:
 def there(store: Store) -> int:
     with store.engine.connect() as connection:
         return connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar() or 0
+
+
+def test_a_write_notices_that_the_file_was_removed(tmp_path: Path) -> None:
+    """A connection that was kept open would write to the removed file, and nobody would know."""
+    with Store(tmp_path) as store:
+        store.runs()
+        for file in tmp_path.glob("store.sqlite*"):
+            file.unlink()
+        with pytest.raises(sa.exc.OperationalError, match="no such table"):
+            keep_names(store.engine, {"a": "name"})
 
 
 async def test_a_text_is_written_once(tmp_path: Path) -> None:
