@@ -15,8 +15,9 @@ from msgspec import Struct
 NO_UPLOADS = dict.fromkeys(
     ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"), "false"
 )
-"""Variables that stop LangSmith from uploading every trace, for this process and its child processes: nothing may leave
-them unless it was requested."""
+"""Variables that stop LangSmith from uploading every trace of this process and its child processes, because nothing may
+be sent that was not requested.
+"""
 
 
 class Process(Struct, frozen=True):

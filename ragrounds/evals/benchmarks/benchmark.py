@@ -78,7 +78,7 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_sample(self) -> bool:
-        """True if it is the built-in sample, which brings a corpus of the same name with it."""
+        """True if it is the built-in sample, which has a corpus of the same name."""
         return self.name.partition("/")[0] == "sample"
 
     @property

@@ -265,12 +265,12 @@ def _scored(
     attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers, billable: float | None
 ) -> FinishedAttempt:
     scores = tuple([score_by(scorer, attempt, item.question, item.gold) for scorer in scorers(item.question)])
-    made = [  # not answered from the journal
+    new_calls = [
         call.spent
         for call in calls(attempt.events)
         if call.kind == "model" and not call.cached and call.role not in TOKENS_APART and call.is_counted
     ]
-    return FinishedAttempt(planned.run, attempt, scores, total_spent(made).tokens, billable)
+    return FinishedAttempt(planned.run, attempt, scores, total_spent(new_calls).tokens, billable)
 
 
 async def _graph_answers(graph: Any, nests: bool, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
