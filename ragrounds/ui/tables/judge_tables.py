@@ -100,9 +100,10 @@ def _remarks(graded: JudgedRun, silent: Sequence[str]) -> Iterator[tuple[str, st
     for remark in _constant_judge_lines(graded, verdicts_by_judge):
         yield "constant", remark
     if graded.unprobed:
+        subject = "The judges were" if panel else "The judge was"
         yield (
             "not probed",
-            f"The judge was not probed ({safe(graded.unprobed)}): nothing shows how far it wavers, or that it reads.",
+            f"{subject} not probed ({safe(graded.unprobed)}): nothing shows whether a verdict is stable.",
         )
     for gate in graded.gates:
         yield "withheld" if gate.withheld else "probes", safe(gate.words[0])
