@@ -52,7 +52,6 @@ class Pilot:
         questions: Sequence[Question],
         execution: RunArguments,
         *,
-        seed: int | None,
         only: bool,
     ) -> None:
         self._planned_runs, self._all = planned_runs, questions
@@ -68,7 +67,7 @@ class Pilot:
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
         may_ask = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
         is_needed = may_ask or (cost is not False and execution.journal != "replay")
-        first = pilot_questions(finished, questions, seed) if is_needed else None
+        first = pilot_questions(finished, questions) if is_needed else None
         self.asks = may_ask and first is not None
         """True if the user may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()

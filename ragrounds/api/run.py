@@ -35,6 +35,7 @@ from ragrounds.base.contracts import FinishedAttempt, Stop
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
 from ragrounds.evals.benchmarks import Benchmark, load, select
+from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord
@@ -175,10 +176,10 @@ def hold_runs(
         resources.enter_context(opening_recorded(store, request.journal, read_prices(settings.home), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
         names = [name for text, name in agents if text not in missing_agents]
-        replay = _Replay(store, loaded, request, names, pilot_only, watch or _claim_stop, change)
+        replay = _Replay(store, loaded, request, pilot_only, watch or _claim_stop, change)
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
-        replay.plan(resources)
+        replay.plan(resources, names)
         # The derived runs of a counterfactual are not meant by their agents' names.
         if own_runs := [run for run in replay.all_runs if not run.is_derived]:
             keep_last_command(store.engine, own_runs)
@@ -193,14 +194,11 @@ class _Replay:
         store: Store,
         loaded: Benchmark,
         request: RunArguments,
-        names: Sequence[str | None],
         pilot_only: bool,
         watch: Watch,
         change: Changing | None = None,
     ) -> None:
         self._watch, self._change = watch, change
-        self._names = names
-        """Name that the user gave to each agent, ``None`` for no name. Empty if no agent was named."""
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = run_listener(request.listener, request.progress), request.used_settings
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
@@ -240,10 +238,11 @@ class _Replay:
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
-    def plan(self, exit_stack: ExitStack) -> None:
+    def plan(self, exit_stack: ExitStack, names: Sequence[str | None]) -> None:
         """Plan the runs, lease them until `exit_stack` ends, read the claim and order the questions.
 
-        Runs that were started for a claim that cannot be watched are removed again.
+        Runs that were started for a claim that cannot be watched are removed again. `names` has the name that the user
+        gave to each agent, ``None`` for no name; it is empty if no agent was named.
         """
         store, request, listener = self._store, self._request, self._listener
         recipe = recipe_of(request, self._loaded, self._settings, closed=request.journal == "replay")
@@ -299,8 +298,8 @@ class _Replay:
         try:
             if request.journal == "replay":
                 runs = self._drop_not_replayable(earlier_ids)
-            names = {run.id: name for run, name in zip(self.all_runs, self._names, strict=False)}
-            new_names = planned_names(self.planned_runs, [names.get(planned.run.id) for planned in self.planned_runs])
+            given = {run.id: name for run, name in zip(self.all_runs, names, strict=False)}
+            new_names = planned_names(self.planned_runs, [given.get(planned.run.id) for planned in self.planned_runs])
             self.until = self._watch(store, runs, questions, request, {**kept_names(store.engine), **new_names})
         except UserError:
             for run in runs:
@@ -404,9 +403,8 @@ class _Replay:
             self._store,
             self.planned_runs,
             self._finished,
-            self._questions,
+            self._questions if self.until else _by_lot(self._questions, request.seed),
             request,
-            seed=None if self.until else request.seed,
             only=self._pilot_only,
         )
         self._finished = {}  # the pilot keeps them only as long as it needs them
@@ -488,6 +486,10 @@ class _Replay:
 def _are_texts(agents: object) -> bool:
     """Return True if no agent is a Python object, which exists only in this process."""
     return isinstance(agents, str | tuple | list) and all(isinstance(agent, str) for agent in agents)
+
+
+def _by_lot(questions: Sequence[Question], seed: int) -> list[Question]:
+    return sorted(questions, key=lambda question: lot(seed, question.id))
 
 
 def _claim_stop(

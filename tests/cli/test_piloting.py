@@ -41,7 +41,7 @@ def prices(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("prices")
-def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripted) -> None:
+def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripted, home: Path) -> None:
     run = [*RUN, "--base-url", server.url]
     refused = command(*run, **SETTINGS)
     assert refused.returncode == 2
@@ -49,6 +49,10 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripte
     last = refused.stderr.strip().splitlines()[-1]
     assert "may be above project_above_dollars = 0.05. Give --yes to continue, or limit it with --max-cost" in last
     assert server.calls == 8
+    with Store(home) as store:
+        (begun,) = store.runs()
+        first = [question.id for question in store.questions(begun)[0]][:8]
+        assert {question for question, _ in store.settled(begun)} != set(first), "a random sample"
     again = command(*run, **SETTINGS)  # what the pilot asked is not asked again, and the question stands
     assert again.returncode == 2
     assert server.calls == 8

@@ -60,12 +60,10 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
         planned(store, "direct_cot", asked, golds, dear, epochs=2),
     ]
     assert projection(planned_runs, finished_attempts(store, planned_runs), asked, 4) is None
-    first = pilot_questions(finished_attempts(store, planned_runs), asked, 0)
-    assert first is not None
-    assert len(first) == PILOT
-    assert list(first) != asked[:PILOT]
+    first = pilot_questions(finished_attempts(store, planned_runs), asked)
+    assert first == tuple(asked[:PILOT])
     await replay(ReplayedRuns(store, StoreJournal(store), planned_runs, scorers_for), first, golds)
-    assert pilot_questions(finished_attempts(store, planned_runs), asked, 0) == ()  # they are a part of the run
+    assert pilot_questions(finished_attempts(store, planned_runs), asked) == ()  # they are a part of the run
     names = {planned_runs[1].run.id: "Ward app"}
     found = projection(planned_runs, finished_attempts(store, planned_runs), asked, 4, names=names)
     assert found is not None
@@ -117,7 +115,7 @@ def test_time_is_that_of_attempts_that_met_a_full_house(store: Store) -> None:
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:
     asked, golds = questions(2 * PILOT)
-    assert pilot_questions(finished_attempts(store, [planned(store, "direct", asked, golds)]), asked, 0) is None
+    assert pilot_questions(finished_attempts(store, [planned(store, "direct", asked, golds)]), asked) is None
 
 
 def test_which_models_cost_money(store: Store) -> None:

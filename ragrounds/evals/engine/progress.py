@@ -21,7 +21,6 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.records import FINAL, Attempt, AttemptKey, Question, Reply, Run, Score, Usage, outcome
 from ragrounds.base.specs import without_addresses
 from ragrounds.base.spent import Spent, total_spent
-from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.attempt_log import CALL_HAD_FAILED, repeats
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
@@ -331,24 +330,20 @@ def projection(
     )
 
 
-def pilot_questions(
-    finished: FinishedAttempts, questions: Sequence[Question], seed: int | None
-) -> tuple[Question, ...] | None:
+def pilot_questions(finished: FinishedAttempts, questions: Sequence[Question]) -> tuple[Question, ...] | None:
     """Choose the questions to ask first: as many as are missing until every run has answered `PILOT` questions.
 
     ``None`` if so few questions are left that a projection is not worthwhile.
 
     Args:
         finished: finished attempts of each run.
-        questions: all that are asked.
-        seed: of the random sample; ``None``: the first ones, of an order that is random already.
+        questions: all that are asked, in random order.
     """
     done = [{attempt.key for attempt in attempts} for attempts in finished.values()]
     answered = {question.id for question in questions if all((question.id, 0) in keys for keys in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
-    in_order = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
-    return tuple([question for question in in_order if question.id not in answered][: max(0, PILOT - len(answered))])
+    return tuple([question for question in questions if question.id not in answered][: max(0, PILOT - len(answered))])
 
 
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
