@@ -34,8 +34,13 @@ def test_p_of_a_known_table():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@pytest.mark.slow  # a minute of processor time in a process that has imported all tests, 1 s alone
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
+
+
+def test_holm_of_three_worked_out_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
 def test_holm_of_nothing():
