@@ -36,7 +36,7 @@ def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, c
     return Recipe(
         agents=tuple(settled(agent, request.profile, model) for agent in agents),
         model=model,
-        corpus=request.corpus or ("sample" if loaded.is_sample else None),
+        corpus=request.corpus or loaded.own_corpus,
         prices=read_prices(settings.home),
         defaults={
             **server,

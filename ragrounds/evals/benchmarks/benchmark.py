@@ -78,8 +78,13 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_sample(self) -> bool:
-        """True if it is the built-in sample, which has a corpus of the same name."""
+        """True if it is the built-in sample."""
         return self.name.partition("/")[0] == "sample"
+
+    @property
+    def own_corpus(self) -> str | None:
+        """Name of the corpus that comes with the questions; ``None`` if none does."""
+        return "sample" if self.is_sample else None
 
     @property
     def guard_words(self) -> str:

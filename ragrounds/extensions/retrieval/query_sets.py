@@ -136,7 +136,7 @@ def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
             f"The questions of {name!r} name no documents, so nothing says what is relevant to them: expected a set of "
             "beir or r2med, or a benchmark such as ogcarebench, whose questions come from documents."
         )
-    if (corpus := corpus or ("sample" if questions.is_sample else None)) is None:
+    if (corpus := corpus or questions.own_corpus) is None:
         raise UserError(f"{name!r} brings no documents: name what is searched with --corpus, such as beir:PATH.")
     queries = {question.id: question.text for question in questions.questions if question.id in judgements}
     guard = {id: frozenset(gold.withheld) for id, gold in questions.golds.items() if gold.withheld}
