@@ -73,13 +73,12 @@ class Pilot:
         self.first = first or ()
         if self.first:  # imported before any call is in flight, because it takes .3 s, in which no call is answered
             importlib.import_module("scipy.special")
-        left = {planned.run.id: len(questions) * planned.run.epochs for planned in planned_runs}
         asked = {question.id for question in questions}
+        attempts = {planned.run.id: len(asked) * planned.run.epochs for planned in planned_runs}
         answered = {run: sum(attempt.question_id in asked for attempt in found) for run, found in finished.items()}
-        self._due = {run: min(PILOT, left[run] - count) for run, count in answered.items()}
+        self._due = {run: min(PILOT, attempts[run] - count) for run, count in answered.items()}
         """Number of attempts of each run to wait for, as the projected time is that of this process."""
-        more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
-        self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0
+        self._steady = _WAVES * in_flight if sum(attempts.values()) > _MUCH * in_flight else 0
         self._reported = first is None or only or (self.asks and not self._steady)
         self._alone = execution.alone
         self._ended, self._wave = 0, (0.0, 0.0)
