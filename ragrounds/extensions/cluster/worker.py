@@ -344,8 +344,8 @@ async def _main(incoming: int, outgoing: int) -> None:
     loop, end_reasons = asyncio.get_running_loop(), list[str]()
 
     def drain() -> None:
-        """Finish the attempts in flight, and begin nothing further; a second SIGTERM ends the process, as
-        :class:`ProcessEnd` does in the end."""
+        """Finish the attempts in flight, and begin nothing further. A second SIGTERM ends the process, and
+        :class:`ProcessEnd` does if something waits for ever."""
         loop.remove_signal_handler(signal.SIGTERM)
         ProcessEnd().signalled()
         end_reasons.append("got SIGTERM and finished the calls in flight")
