@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.records import Gold, Passage, Question, Run, Score
+from ragrounds.base.records import AttemptKey, Gold, Passage, Question, Run, Score
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
@@ -15,9 +15,6 @@ from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import FoundPassages, searches_by
-
-AttemptKey = tuple[str, int]
-"""Question id and epoch."""
 
 
 class ScoredRun(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from ragrounds.base.contracts import Request, SearchRequest, SearchResult
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.records import (
     Attempt,
+    AttemptKey,
     Call,
     Called,
     Entered,
@@ -180,7 +181,7 @@ def bare_traces(store: Store, run: Run) -> Iterator[Trace]:
     """Yield traces like :func:`every_trace`, without steps and calls."""
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
-    scores: dict[tuple[str, int], list[Score]] = {}
+    scores: dict[AttemptKey, list[Score]] = {}
     for score in store.scores(run):
         scores.setdefault(score.key, []).append(score)
     for attempt in store.attempts(run):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Call, Question, Reply, Run, Score
+from ragrounds.base.records import Attempt, AttemptKey, Call, Question, Reply, Run, Score
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.benchmark import cluster_of
 from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired, table_mean
@@ -30,8 +30,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by
 from ragrounds.extensions.counterfactual.changes import IDENTITY, Change, Target
 
-AttemptKey = tuple[str, int]
-"""Question id and epoch."""
 Shares = Mapping[str, float]
 """Share of a question's attempts, by question id."""
 LEVEL = 0.05

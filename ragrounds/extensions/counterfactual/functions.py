@@ -24,7 +24,7 @@ from ragrounds.api.run_request import Listener, RunArguments
 from ragrounds.api.workspace import open_selected_runs, texts
 from ragrounds.base.contracts import Intervention, Model
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Gold, Question, Run
+from ragrounds.base.records import AttemptKey, Gold, Question, Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec
 from ragrounds.evals.analyses.run_data import first_found, searches
@@ -252,7 +252,7 @@ def _check_foreign(run: Run, changes: Sequence[Change], searches: bool) -> None:
 
 def _attempt_change(
     change: Change,
-    search_counts: Mapping[tuple[str, int], int],
+    search_counts: Mapping[AttemptKey, int],
     passages_by_id: Mapping[str, tuple[Any, ...]],
     models: Mapping[str, Model],
     question: Question,

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import (
     Attempt,
+    AttemptKey,
     Call,
     Called,
     Entered,
@@ -218,9 +219,9 @@ def _item(row: ImportedRow, form: str, taken: Mapping[str, Question]) -> Item | 
 
 class _Group(Struct):
     matching: Matching = field(default_factory=Matching)
-    seen: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    seen: dict[AttemptKey, bytes] = field(default_factory=dict)
     """Question and epoch → digest of the first answer."""
-    twice: dict[tuple[str, int], bool] = field(default_factory=dict)
+    twice: dict[AttemptKey, bool] = field(default_factory=dict)
     """Question and epoch with several rows → True if their answers differ."""
     digest: Any = field(default_factory=hashlib.sha256)
     timed: bool = True
@@ -353,7 +354,7 @@ def _write(
     stored: Mapping[str, RunOfRows],
 ) -> None:  # fmt: skip
     """Write the attempts with their scores, in batches."""
-    seen: dict[str, set[tuple[str, int]]] = {name: set() for name in stored}
+    seen: dict[str, set[AttemptKey]] = {name: set() for name in stored}
     pending: dict[str, list[tuple[Attempt, list[Score]]]] = {name: [] for name in stored}
     for row, id, _ in _match_rows(rows, questions):
         name = row.agent

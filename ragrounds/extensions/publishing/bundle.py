@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Call, Called, Gold, Question, Reply, Run, Score
+from ragrounds.base.records import Attempt, AttemptKey, Call, Called, Gold, Question, Reply, Run, Score
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import fetch_rows
@@ -217,7 +217,7 @@ def _records(store: Store, runs: Sequence[Run], names: Mapping[str, str], free: 
                     again=table is schema.regradings,
                 )
     for run in runs:
-        scores: dict[tuple[str, int], list[Score]] = {}
+        scores: dict[AttemptKey, list[Score]] = {}
         for score in store.scores(run):
             scores.setdefault(score.key, []).append(score)
         for attempt in store.attempts(run):

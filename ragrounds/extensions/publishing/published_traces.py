@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.base.records import Gold, Question, Run
+from ragrounds.base.records import AttemptKey, Gold, Question, Run
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import Trace, TracedCall, bare_traces, every_trace
@@ -69,7 +69,7 @@ def published_traces(store: Store, runs: Sequence[Run], mode: TextMode, free: Co
         yield trace
 
 
-def _traces(store: Store, run: Run, mode: TextMode, free: Collection[str]) -> Iterator[tuple[tuple[str, int], Trace]]:
+def _traces(store: Store, run: Run, mode: TextMode, free: Collection[str]) -> Iterator[tuple[AttemptKey, Trace]]:
     """Yield the traces of a run in the order of their keys: question id and epoch."""
     documents = mode == "all" or documents_free(run)
     # If no text is shown, steps and calls need not be read.

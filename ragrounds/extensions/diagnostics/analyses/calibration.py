@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ragrounds.base.errors import UserError, nearest
-from ragrounds.base.records import Attempt, Left, Question, Run, Score, TokenLogprob
+from ragrounds.base.records import Attempt, AttemptKey, Left, Question, Run, Score, TokenLogprob
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture, figure_mark
 from ragrounds.evals.analyses.run_data import (
-    AttemptKey,
     ScoredRun,
     check_accuracy,
     scored_runs,

@@ -12,10 +12,10 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from ragrounds.base.records import TOKENS_APART, Attempt, Gold, Noted, Run, Score, outcome
+from ragrounds.base.records import TOKENS_APART, Attempt, AttemptKey, Gold, Noted, Run, Score, outcome
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
-from ragrounds.evals.analyses.run_data import AttemptKey, ScoredRun, check_share, scored_runs, share_figure
+from ragrounds.evals.analyses.run_data import ScoredRun, check_share, scored_runs, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hops import hops_of, plain_query, searches_unknown
