@@ -23,6 +23,12 @@ TOGETHER = {
     "I think it is C. Actually, it is A.": "A",
     "The findings fit. C because of them. The rest do not.": "C",
     "C, but that is unlikely.": "",
+    "C is correct, but I take that back.": "",
+    "The answer is C. Wait, no. It should be A.": "A",
+    "C. Actually, scratch that: D.": "D",
+    "The answer is C. Let me correct that: A.": "A",
+    "答案是C。等等，不对，应该选A。": "A",
+    "The answer is C. Actually, no surgery is needed.": "C",
     "C is less likely.": "",
     "C is also correct.": "",  # so is another one, which is not named
     "The answer is either C.": "",

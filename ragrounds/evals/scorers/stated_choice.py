@@ -3,9 +3,9 @@
 This module reads marks (:mod:`ragrounds.evals.scorers.option_marks`). A sentence that denies, asks, supposes or reports
 others' opinions is not a commitment. A commitment has a weight: a statement of *the answer* outweighs "C is correct",
 which outweighs "I think it is C", which outweighs "it could be C". Of several statements of the answer the last one
-counts, as a correction. Of all other commitments every one must name the same option, otherwise none is read. A text
-that reasons at length goes through the options: in it a stated answer counts anywhere, and everything else only at the
-end.
+counts, as a correction. What the text takes back ("wait, no", "scratch that") does not count. Of all other commitments
+every one must name the same option, otherwise none is read. A text that reasons at length goes through the options: in
+it a stated answer counts anywhere, and everything else only at the end.
 """
 
 from __future__ import annotations
@@ -198,6 +198,15 @@ _TURN = re.compile(
     r"\b(?:but|however|actually|wait|instead|yet|on second thought)\b[\s,:]{0,3}|但是?|其实", re.IGNORECASE
 )
 _RETURN = re.compile(r"\b(?:no,? wait|wait,? no|actually,? no|no,? actually|hmm,? no)\b", re.IGNORECASE)
+_RETRACTED = re.compile(
+    r"\b(?:(?:scratch|strike|forget|ignore) that|(?:take|taking) (?:that|it|this) back"
+    r"|i (?:was|am|stand|must be) (?:wrong|mistaken|corrected)|i made a mistake"
+    r"|let me (?:correct|revise|change) (?:that|this|it|myself|my (?:answer|choice)(?! to\b))"
+    r"|no,? wait|(?:wait|hmm+|actually)[\s,.:–—-]{1,4}no(?=\s?(?:$|[.,;:!–—-])))"
+    r"|(?:等等|等一下|哦)[，,。]?\s?不对|我(?:说|弄|搞|答)错了|更正",
+    re.IGNORECASE,
+)
+"""Words that take back what the text has said before them."""
 _OTHERS = re.compile(
     r"\b(?:some|many|most people|people|others?|colleagues?|students?|someone|somebody|one|you|they|he|she|"
     r"authors?|everyone|nobody|exam(?:iner)?s?)\b"
@@ -333,6 +342,9 @@ def committed(mentions: Mentions) -> Committed:
     lists = len({*leads} - {""}) >= _FEW
     listed = lists and leads.count(leads[-1]) == 1
     for index, part in enumerate(parts):
+        if retractions := [match.end() for match in _RETRACTED.finditer(part)]:
+            commitments.clear()
+            part = part[retractions[-1] :]
         position = _Position(index, len(parts), index == 0, index == len(parts) - 1, reasons, lists, listed)
         commitments += _commitments(part, position)
     # A sentence that names no option may say that there is no answer, and no statement of one follows.
