@@ -145,6 +145,8 @@ def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: option
         + (f" --epoch {arguments.epoch}" if arguments.epoch else "")
     )
     say(safe(needed_labels(sheet.answers)))
+    if len(arguments.raters) == 2:
+        say("Items on which the two raters differ have no majority and are left out; a third --rater settles them.")
 
 
 @judge.command("label")

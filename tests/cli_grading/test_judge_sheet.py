@@ -244,6 +244,7 @@ def test_a_sample_goes_by_its_seed(command, home, tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert f"{limit} of 6 judged answers" in done.stderr
+        assert "Items on which the two raters differ have no majority and are left out" in done.stderr
     items = {name: [row["item"] for row in rows(tmp_path / f"{name}.csv")] for name in "abc"}
     assert items["a"] == items["b"][:3]
     assert items["b"] != items["c"]
