@@ -16,7 +16,7 @@ from langgraph.errors import GraphRecursionError
 from msgspec import Struct
 
 from ragrounds.agents.agent import Limits
-from ragrounds.agents.systems.kinds import kind_of
+from ragrounds.agents.systems.kinds import kind_of, reads_of_systems
 from ragrounds.base.contracts import Closing, FinishedAttempt, System
 from ragrounds.base.errors import HostEnded, NotReplayed, SharedHostEnded, StopRun, SystemFailed, UserError
 from ragrounds.base.records import FINAL, TOKENS_APART, Answer, Attempt, Gold, Question, Run, Score, Status, blank
@@ -82,8 +82,10 @@ class _OpenedRun(Struct, frozen=True):
     """Scorers of the attempts in the store."""
     at_once: AttemptsAtOnce | None
     """Attempts of a foreign system that are in flight, if its calls are recorded at the wire; ``None`` otherwise."""
-    draws: AgentRandomness
-    reads: RunDependencies
+    draws: AgentRandomness | None
+    """Recorded clock and random values of a user's code; ``None`` if they are not recorded."""
+    reads: RunDependencies | None
+    """Dependencies of users' systems; ``None`` if the run has no such system."""
     inner: Any
     """Instance of :class:`ragrounds.evals.engine.inner_attempts.InnerAgents`, if agents run inside this one."""
 
@@ -103,8 +105,7 @@ class AttemptRunner:
         self._runs = {planned.run.id: self._opened(planned) for planned in planned_runs}
         # Each plain function of a user's system holds a thread for as long as it runs.
         grow_threads()
-        agents = [agent for planned in planned_runs for agent in planned.agent.with_inner]
-        if any(kind_of(agent.card).is_users_system for agent in agents):
+        if any(opened.reads for opened in self._runs.values()):
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
@@ -128,6 +129,7 @@ class AttemptRunner:
         if planned.inner:  # imported here: most runs do not need it
             inner_attempts = import_module("ragrounds.evals.engine.inner_attempts")
             inner = inner_attempts.InnerAgents(planned.inner, journal, partial(_by_system, journal), self._alone)
+        dependencies = reads_of_systems(part.card for part in agent.with_inner)
         return _OpenedRun(
             number=store.number(run),
             system=system,
@@ -137,8 +139,10 @@ class AttemptRunner:
             finished=store.done(run),
             scored=frozenset(store.scorers(run)),
             at_once=None if kind.takes_context() else AttemptsAtOnce(),
-            draws=AgentRandomness(agent),
-            reads=RunDependencies(store, planned, asks=journal.mode != "replay"),
+            draws=AgentRandomness(agent) if kind.records_randomness() else None,
+            reads=RunDependencies(store, planned.run, dependencies, asks=journal.mode != "replay")
+            if dependencies
+            else None,
             inner=inner,
         )
 
@@ -179,7 +183,8 @@ class AttemptRunner:
         context = await self._context(planned, item)
 
         async def make_attempt(answers: Answers) -> Attempt:
-            with IN_FLIGHT.flying(run, now(), context), opened.reads.listening():
+            listening = opened.reads.listening() if opened.reads else contextlib.nullcontext()
+            with IN_FLIGHT.flying(run, now(), context), listening:
                 return await _attempt(answers, context, run, partial(self._should_continue, run))
 
         at_once_slot = opened.at_once.attempt(item.question) if opened.at_once else contextlib.nullcontext()
@@ -201,7 +206,8 @@ class AttemptRunner:
         scores = finished.scores
         if attempt.key in opened.finished:
             scores = (*scores, *self._missing_scores(planned, finished))
-        other_rows = [*self._store.scorer_rows(run, scores), *await opened.reads.rows(attempt)]
+        dependency_rows = await opened.reads.rows(attempt) if opened.reads else ()
+        other_rows = [*self._store.scorer_rows(run, scores), *dependency_rows]
         await self._store.writer.write(
             lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number), *other_rows]
         )
@@ -211,6 +217,8 @@ class AttemptRunner:
         """Return the context of an attempt: everything that it may use."""
         card, opened = planned.agent.card, self._runs[planned.run.id]
         payer = attempt_payer(planned.run, item.question.id, item.epoch)
+        draws = opened.draws
+        randomness = await draws.values_for(self._journal, item.question, item.epoch, payer) if draws else None
         return AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -226,7 +234,7 @@ class AttemptRunner:
             question_only=card.question_only,
             payer=payer,
             at_once=opened.at_once,
-            recorded_randomness=await opened.draws.values_for(self._journal, item.question, item.epoch, payer),
+            recorded_randomness=randomness,
             gold=item.gold.documents if card.oracle else None,
             change=planned.change(item.question, item.gold, item.epoch) if planned.change is not None else None,
             guard=guard_of(card, item.question, item.gold),

@@ -148,11 +148,11 @@ class _InnerAgent:
         self._graph = None if self._system else catalogue.build(card.graph).compile()
         self._inner = InnerAgents(opened.inner, journal, foreign, alone)
         self._at_once = None if kind.takes_context() else AttemptsAtOnce()
-        self._draws = AgentRandomness(opened.agent)
+        self._draws = AgentRandomness(opened.agent) if kind.records_randomness() else None
 
     async def attempt(self, around: AttemptContext, gold: Gold, epoch: int, likely: bool) -> Attempted:
         """Make one attempt of this agent at the question of `around`."""
-        opened, card, question = self._opened, self._opened.agent.card, around.item
+        opened, card, question, draws = self._opened, self._opened.agent.card, around.item, self._draws
         context = InnerContext(
             around,
             epoch=epoch,
@@ -165,7 +165,7 @@ class _InnerAgent:
             recorded=card.record,
             question_only=card.question_only,
             at_once=self._at_once,
-            recorded_randomness=await self._draws.values_for(self._journal, question, epoch, around.payer),
+            recorded_randomness=await draws.values_for(self._journal, question, epoch, around.payer) if draws else None,
             gold=gold.documents if card.oracle else None,
             guard=guard_of(card, question, gold),
             inside=self._inner.attempts_at(gold),

@@ -176,10 +176,10 @@ class RecordedRandomness:
 
 
 class AgentRandomness:
-    """Recorded values for the attempts of an agent.
+    """Recorded values for the attempts of an agent whose kind records them.
 
-    An agent has no recorded values if its system uses the real clock, or runs in this process while no loaded file
-    could use recorded values. Values that such a file uses during the attempt that loads it belong to that attempt.
+    None are recorded if its system runs in this process while no loaded file could use recorded values. Values that
+    such a file uses during the attempt that loads it belong to that attempt.
 
     Args:
         agent: whose code uses the values.
@@ -191,8 +191,7 @@ class AgentRandomness:
             k: v for k, v in spec.parameters.items() if k not in _CHANGES_NOTHING and not k.startswith("limits.")
         }
         self._actor, self._module = str(Spec(spec.name, settings)), module_named(agent.card.graph)
-        kind = kind_of(agent.card)
-        self._records, self._in_process = kind.records_randomness(), kind.is_in_process()
+        self._in_process = kind_of(agent.card).is_in_process()
 
     async def values_for(
         self, journal: StoreJournal, question: Question, epoch: int, payer: bytes
@@ -202,7 +201,7 @@ class AgentRandomness:
 
         Values that were recorded before are sent with the question to a system in a separate process.
         """
-        if not self._records or (self._in_process and not DRAWING):
+        if self._in_process and not DRAWING:
             return None
         description = f"{question.benchmark} {question.id}, epoch {epoch}"
         recorded = RecordedRandomness(

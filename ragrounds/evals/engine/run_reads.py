@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
+from collections.abc import Collection
 
 import msgspec
 
-from ragrounds.agents.systems.kinds import reads_of_systems
+from ragrounds.agents.systems.reads import SystemDependencies
 from ragrounds.base.digests import text_digest
-from ragrounds.base.records import Attempt, Read
-from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.base.records import Attempt, Read, Run
 from ragrounds.evals.engine.servers import asked_server
 from ragrounds.evals.store.reads import read_rows, reads_of
 from ragrounds.evals.store.schema import Row
@@ -29,28 +26,22 @@ class RunDependencies:
 
     Args:
         store: has the dependencies recorded before.
-        planned: the run.
+        run: the run.
+        reads: present dependencies of its systems.
         asks: True if its servers may be asked for their facts, which a replay forbids.
     """
 
-    def __init__(self, store: Store, planned: PlannedRun, *, asks: bool) -> None:
-        self._store, self._number, self._asks = store, store.number(planned.run), asks
-        self._reads = reads_of_systems(agent.card for agent in planned.agent.with_inner)
-        self._has_own_calls = planned.run.identity.get("tier") == "own"
-        self._stored_keys = (
-            {_key(dependency) for dependency in reads_of(store, planned.run)} if self._reads else set[tuple[str, ...]]()
-        )
+    def __init__(self, store: Store, run: Run, reads: SystemDependencies, *, asks: bool) -> None:
+        self._store, self._number, self._reads, self._asks = store, store.number(run), reads, asks
+        self._has_own_calls = run.identity.get("tier") == "own"
+        self._stored_keys = {_key(dependency) for dependency in reads_of(store, run)}
         self._n_recorded = -1
         """Number of recorded dependencies at the last call of :meth:`rows`."""
-        self.listening: Callable[[], AbstractContextManager[None]] = (
-            self._reads.listening if self._reads else contextlib.nullcontext
-        )
+        self.listening = reads.listening
         """Context manager in which dependencies are recorded as the system's."""
 
     async def rows(self, attempt: Attempt) -> list[Row]:
         """Return the rows of new dependencies, after an attempt has ended."""
-        if self._reads is None:
-            return []
         # The next attempt has begun, and may open changed versions of the same files before the digests are computed.
         before, listened = self._n_recorded, self._reads.listen()
         self._n_recorded = listened[0]
