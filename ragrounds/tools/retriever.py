@@ -344,9 +344,11 @@ def spec_code(spec: Spec) -> str:
     """Return the digest of a retriever's code, of the cards that its spec names, and of the modules that its parameters
     import.
     """
-    texts = [spec.name, *(str(value) for value in spec.parameters.values())]
+    retriever = find_retriever(spec.name)
+    texts = [spec.name] if spec.name != retriever.name else []  # cards are read only if the spec may name one
+    texts += map(str, spec.parameters.values())
     card_texts = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
-    digests = [_digest(home_of(find_retriever(spec.name))), code_digest(_MERGING)]
+    digests = [_digest(home_of(retriever)), code_digest(_MERGING)]
     for path in code_in(Spec("", spec.parameters)):
         module = path.rpartition(":")[0]
         if module.endswith(".py"):
