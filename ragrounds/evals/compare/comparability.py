@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import OPEN, AnswerStatus, Attempt, AttemptKey, Gold, Question, Run, Score
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
-from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
+from ragrounds.evals.scorers import Headline, described, headline_of, questions_of
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import fetch_rows
 from ragrounds.evals.store.store import Store
@@ -54,9 +54,7 @@ class ComparisonSet(Struct, frozen=True, kw_only=True):
         scored = {question_id for by_scorer in self.read.values() for question_id, _ in by_scorer.get(scorer, ())}
         record = described(scorer)
         if not record.needs_judge and len(scored) < len(self.questions):
-            default_ids = {question.id for question in self.questions if scores_by_default(record, question)}
-            # A scorer that is only used when it is asked for is for all questions of its kind.
-            scored |= default_ids or {question.id for question in self.questions if record.suits(question)}
+            scored |= {question.id for question in questions_of(record, self.questions)}
         return [question for question in self.questions if question.id in scored]
 
     def values(self, scorer: str, run: Run, questions: Sequence[Question]) -> tuple[QuestionValues, int]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragrounds.base.records import Attempt, Gold, Question, Score
-from ragrounds.evals.scorers import described, headline_of, scores_by_default
+from ragrounds.evals.scorers import described, headline_of, questions_of
 
 Parts = tuple[float, float]
 """Numerator and denominator."""
@@ -49,9 +49,8 @@ class LiveScore:
         """Name of the scorer; empty if no scorer suits these questions."""
         self._scorer = described(self.scorer) if self.scorer else None
         self._ratio = self._scorer is not None and self._scorer.ratio
-        usual = [question for question in questions if self._scorer and scores_by_default(self._scorer, question)]
-        suited = [question for question in questions if self._scorer and self._scorer.suits(question)]
-        self._questions = {question.id: question for question in (usual or suited)}
+        scored_questions = questions_of(self._scorer, questions) if self._scorer else []
+        self._questions = {question.id: question for question in scored_questions}
         self._golds = golds or {}
         self._datasets = {id: question.benchmark for id, question in self._questions.items()}
         self._parts_by_epoch: dict[str, dict[int, Parts | None]] = {}

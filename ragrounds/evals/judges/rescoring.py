@@ -91,9 +91,8 @@ def missing_scores(store: Store, run: Run) -> dict[str, list[AttemptKey]]:
     for name in sorted({*store.scorers(run), *store.lost_scorers(run)}):
         if not _is_computed(name) or not (keys := store.unscored(run, name)):
             continue
-        scorer = described(name)
-        questions = store.questions(run)[0]
-        usual = {q.id for q in questions if any(name == candidate.name for candidate in scorers_for(q))}
+        scorer, questions = described(name), store.questions(run)[0]
+        usual = {question.id for question in questions if scorer in scorers_for(question)}
         # A scorer that is only used on request is for all questions of its kind.
         scored_ids = usual or {question.id for question in questions if scorer.suits(question)}
         if lost := [key for key in keys if key[0] in scored_ids]:

@@ -6,7 +6,7 @@ Scorers are discovered by scanning: every :class:`ScorerRecord` at the top level
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
@@ -155,7 +155,7 @@ def _candidates(card: Card | None, kind: Kind) -> tuple[ScorerRecord, ...]:
         for scorer in all_scorers().values()
         if not (scorer.by_card and card_scorers and scorer.name not in card_scorers)
         # A scorer from outside may decide by itself what it scores.
-        and (not _is_shipped(scorer) or (kind in scorer.kinds and not scorer.needs and not scorer.on_request))
+        and (not is_shipped(scorer.name) or (kind in scorer.kinds and not scorer.needs and not scorer.on_request))
     ]
     return tuple(sorted(candidates, key=lambda scorer: _sort_key(scorer.name, order)))
 
@@ -177,7 +177,7 @@ def score_by(scorer: ScorerRecord, attempt: Attempt, question: Question, gold: G
 
     If a scorer from outside fails, its score is missing with a reason, so that a paid answer is not lost.
     """
-    if _is_shipped(scorer):
+    if is_shipped(scorer.name):
         return replace(scorer.score(attempt, question, gold), code=scorer_code(scorer))
     try:
         score: object = scorer.score(attempt, question, gold)
@@ -200,19 +200,29 @@ def usual_scores(attempt: Attempt, question: Question, gold: Gold) -> list[Score
     return [score_by(scorer, attempt, question, gold) for scorer in scorers_for(question)]
 
 
-def _is_shipped(scorer: ScorerRecord) -> bool:
-    return scorer.name.partition("[")[0] in SCORERS.shipped()
+@cache  # it is asked of every scorer for every question
+def is_shipped(name: str) -> bool:
+    """Return True if the scorer of this name, with or without parameters in brackets, ships with ragrounds."""
+    return name.partition("[")[0] in SCORERS.shipped()
 
 
 def scores_by_default(scorer: ScorerRecord, question: Question) -> bool:
     """Return True if a scorer scores a question when none is requested. A scorer from outside that fails does not."""
-    if _is_shipped(scorer):
+    if is_shipped(scorer.name):
         return scorer.default(question)
     try:
         return bool(scorer.default(question))
     except Exception as problem:
         warn_once(f"The scorer {scorer.name!r} was left out: `default` failed: {failure(problem)}")
         return False
+
+
+def questions_of(scorer: ScorerRecord, questions: Sequence[Question]) -> list[Question]:
+    """Return the questions that a scorer scores by default; if there are none, as for a scorer that is only used on
+    request, those of its kinds.
+    """
+    by_default = [question for question in questions if scores_by_default(scorer, question)]
+    return by_default or [question for question in questions if scorer.suits(question)]
 
 
 class Headline(Struct, frozen=True, kw_only=True):

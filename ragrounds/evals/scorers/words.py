@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragrounds.base.text import safe
 from ragrounds.evals.scorers.base import StoredScorer
-from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
+from ragrounds.evals.scorers.catalogue import NO_UNIT, described, is_shipped, tell
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import fetch_rows, insert_new, upsert
 from ragrounds.evals.store.row_sums import meta_value, summed_meta
@@ -30,10 +30,9 @@ _TEXTS = ("summary", "method", "unit")
 
 def keep_words(store: Store, names: Iterable[str]) -> None:
     """Write the wording of scorers that did not come with ragrounds into the store, next to their scores."""
-    shipped = SCORERS.shipped()
     rows = []
     for scorer in map(described, names):
-        if scorer.name.partition("[")[0] not in shipped and scorer.unit != NO_UNIT:
+        if not is_shipped(scorer.name) and scorer.unit != NO_UNIT:
             words = {name: getattr(scorer, name) for name in StoredScorer.__struct_fields__}
             stored = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
             rows.append(_row(stored))

@@ -63,7 +63,7 @@ from ragrounds.evals.compare.figures import outcomes_in, table_mean
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, attempt_cost
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StopRecord
 from ragrounds.evals.engine.question_order import QuestionRound, cluster_rounds, draw_rounds, rounds_within
-from ragrounds.evals.scorers import described, headline_of, scores_by_default
+from ragrounds.evals.scorers import described, headline_of, questions_of
 from ragrounds.evals.stats import Estimate
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.filter_fields import BOUNDED_MEASURES
@@ -496,9 +496,7 @@ class GateStop(ClaimStop):
         conditions = [condition for *_, claim in policy.rules for condition in claim.conditions]
         self.scorer = policy.scorer or headline_of(self._all)[0].scorer
         self._every = all(condition.of_endings for condition in conditions) and not policy.scorer
-        record = described(self.scorer)
-        by_default = [question for question in self._all if self._every or scores_by_default(record, question)]
-        self.applicable = by_default or [question for question in self._all if record.suits(question)]
+        self.applicable = self._all if self._every else questions_of(described(self.scorer), self._all)
         """Questions that the scorer scores."""
         rules = [(name, rule.dataset, claim) for _, name, rule, claim in policy.rules]
         check_rules(rules, self.scorer, self.applicable)
