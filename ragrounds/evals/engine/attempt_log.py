@@ -317,7 +317,8 @@ class AttemptLog:
             is_unpriced = price is None and not cached and call.is_counted
             cost_of_request = request_price() if n_unanswered or is_unpriced else 0.0
             self.unanswered += n_unanswered
-            self._bill([] if cached else [cost_of_request] * n_unanswered, recorded=False)
+            if n_unanswered and not cached:
+                self._bill([cost_of_request] * n_unanswered, recorded=False)
             if call.is_counted:
                 tokens = Usage() if started.kind == "search" or started.role in TOKENS_APART else usage
                 self.add_cost(tokens, price, cached, cost_of_request, bool(key) and not error)
