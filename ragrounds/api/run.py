@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -36,7 +37,6 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Question, Run
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.claims.sequential_stop import ClaimStop
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped_runs import StopRecord
 from ragrounds.evals.engine.budget import BudgetStop, check_prices
@@ -63,7 +63,10 @@ from ragrounds.tools.index.vector_events import BUILT
 from ragrounds.ui.tables.claim_text import live_claim_text
 from ragrounds.ui.tables.comparison_warnings import drawn_words
 
-Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments, Mapping[str, str]], ClaimStop | None]
+if TYPE_CHECKING:
+    from ragrounds.evals.claims.sequential_stop import ClaimStop
+
+Watch = Callable[[Store, Sequence[Run], Sequence[Question], RunArguments, Mapping[str, str]], "ClaimStop | None"]
 """Function that gets the runs and their questions, and returns a claim that may end them early, or ``None``."""
 Changing = Callable[[Store, Sequence[PlannedRun], Benchmark], tuple[list[PlannedRun], Sequence[Question]]]
 """Function that gets the planned runs of a benchmark, and returns the runs that replace them, with their questions."""
@@ -505,6 +508,8 @@ def _claim_stop(
         if max_questions is not None:
             raise UserError("--max-questions needs --until; --limit draws a part of the benchmark.")
         return None
+    from ragrounds.evals.claims.sequential_stop import ClaimStop  # most runs have no claim
+
     until = ClaimStop(claim, runs, questions, names, seed=request.seed, max_questions=max_questions)
     until.begin(store)
     return until

@@ -38,7 +38,14 @@ from ragrounds.evals.compare.comparability import ComparisonSet, comparison_basi
 from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
 from ragrounds.evals.compare.frontier import CLAIMED_COSTS, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
-from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, Decision, StoppedRuns, early_stops
+from ragrounds.evals.compare.stopped_runs import (
+    WIDE,
+    ClaimVerdict,
+    ConditionVerdict,
+    Decision,
+    StoppedRuns,
+    early_stops,
+)
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
@@ -53,8 +60,6 @@ FEWEST = 10
 true share is .05 have an interval all above it in 14 of 100 samples."""
 AGAINST = 50
 """Largest number of questions that a condition names."""
-WIDE = "the interval includes both sides of the claim: more questions make it narrower"
-"""Reason for an undecided claim if nothing else prevents a decision."""
 
 
 def check_claims(

@@ -26,6 +26,8 @@ from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInter
 from ragrounds.evals.store.store import Store
 
 Decision = Literal["holds", "fails", "undecided"]
+WIDE = "the interval includes both sides of the claim: more questions make it narrower"
+"""Reason for an undecided claim if nothing else prevents a decision."""
 
 
 class ConditionVerdict(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.claims.assertions import WIDE
-from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, StopRecord
+from ragrounds.evals.compare.stopped_runs import WIDE, ClaimVerdict, ConditionVerdict, StopRecord
 from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, safe
