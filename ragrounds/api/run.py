@@ -55,7 +55,7 @@ from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.run_names import keep_last_command, keep_names, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.run_facts import check_replayable, not_recorded_words
-from ragrounds.models.options import VLLM, server_of
+from ragrounds.models.options import server_of, uses_vllm
 from ragrounds.models.prices import read_prices
 from ragrounds.models.server_facts import TOOLS, window_of
 from ragrounds.tools.gold_documents import absent_words
@@ -323,8 +323,7 @@ class _Replay:
             self._counts.live_claim = lambda: live_claim_text(until.state)
         else:  # by default, questions with a shared source are asked one after the other only with vLLM
             models = [model for planned in self.planned_runs for model in planned.all_models]
-            served = any(model.spec.startswith(f"{VLLM}:") for model in models)
-            if (request.order or ("shared" if served else "given")) == "shared":
+            if (request.order or ("shared" if uses_vllm(model.spec for model in models) else "given")) == "shared":
                 self._stops.append(SharedOrder(request.seed))
 
     def leave_out(self, reason: str, attempts: int) -> None:

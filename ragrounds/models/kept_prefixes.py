@@ -10,11 +10,9 @@ have begun never wait.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from contextvars import ContextVar
 
 from ragrounds.base.records import Usage
-from ragrounds.models.options import VLLM
 from ragrounds.models.traffic import ResizableSemaphore
 
 _START, _LEAST = 8, 3
@@ -24,20 +22,17 @@ prompt has."""
 
 
 class KeptPrefixes:
-    """Search for the number of concurrent attempts that fits, up to `places.count`, if one of the `models` is
-    vLLM's.
+    """Search for the number of concurrent attempts that fits, up to the semaphore's count, if vLLM serves a model.
 
     It begins with a few. With every attempt that ends, and with every fourth cached beginning, one more is admitted,
     until beginnings are lost: then the number is halved, and grows by one after a round of calls that lost nothing. A
     number that lost something after that is tried again after four times as many rounds as the last time.
     """
 
-    def __init__(self, semaphore: ResizableSemaphore, models: Iterable[str] = ()) -> None:
+    def __init__(self, semaphore: ResizableSemaphore) -> None:
         self._slots, self._max_count = semaphore, semaphore.count
-        self._starting = any(model.startswith(f"{VLLM}:") for model in models)
-        self._searching = self._starting
-        if self._starting:
-            semaphore.resize(min(_START, self._max_count))
+        self._starting = self._searching = True
+        semaphore.resize(min(_START, self._max_count))
         self.reported = False  # True once a server reported cached tokens
         self._kept_count = self._lost = self._clean = self._rounds_to_wait = self._round = 0
 

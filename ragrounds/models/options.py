@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib.resources import files
 from typing import Any
 
@@ -373,6 +373,11 @@ def server_of(identity: str) -> str:
     fingerprint."""
     spec = parse(identity)
     return str(Spec(spec.name, {k: v for k, v in spec.parameters.items() if k == "server" or k in _NAMES["weights"]}))
+
+
+def uses_vllm(texts: Iterable[str]) -> bool:
+    """Return True if vLLM serves one of these models, given by their texts."""
+    return any(text.startswith(f"{VLLM}:") for text in texts)
 
 
 def starts_server(text: str) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.base.records import Usage
+from ragrounds.evals.engine.scheduler import AttemptSemaphore
 from ragrounds.models.kept_prefixes import AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore
-
-VLLM = ["vllm:m"]
 
 
 def attempt(kept: KeptPrefixes, places: ResizableSemaphore, fits: int, calling: int) -> None:
@@ -20,10 +19,10 @@ def attempt(kept: KeptPrefixes, places: ResizableSemaphore, fits: int, calling: 
         text += "and further " * 20
 
 
-def settled(fits: int, most: int, models: list[str], calling: int = 1000, attempts: int = 600) -> list[int]:
+def settled(fits: int, most: int, calling: int = 1000, attempts: int = 600) -> list[int]:
     """The places after each attempt."""
     places = ResizableSemaphore(most)
-    kept, counts = KeptPrefixes(places, models), []
+    kept, counts = KeptPrefixes(places), []
     for _ in range(attempts):
         places.taken = places.count
         attempt(kept, places, fits, calling)
@@ -34,20 +33,25 @@ def settled(fits: int, most: int, models: list[str], calling: int = 1000, attemp
 
 @pytest.mark.parametrize("fits", [10, 23, 50])
 def test_as_many_as_fit_are_let_in(fits: int) -> None:
-    last = settled(fits, 64, VLLM)[-200:]
+    last = settled(fits, 64)[-200:]
     assert fits - 8 <= sum(last) / len(last) <= fits + 1, last
 
 
 def test_where_all_fit_or_fewer_would_not_help_all_are_let_in() -> None:
-    assert settled(1000, 64, VLLM, attempts=60)[-1] == 64
-    assert settled(0, 64, VLLM)[-1] == 64  # not even a few fit
-    assert settled(10, 64, VLLM, calling=1, attempts=100)[-1] == 64  # they are at something else than the server
-    assert settled(10, 64, ["openai:m"], attempts=1) == [64]
+    assert settled(1000, 64, attempts=60)[-1] == 64
+    assert settled(0, 64)[-1] == 64  # not even a few fit
+    assert settled(10, 64, calling=1, attempts=100)[-1] == 64  # they are at something else than the server
+    semaphores = [AttemptSemaphore(64, models) for models in ([], ["openai:m"], ["openai:m", "vllm:m"])]
+    assert [(places.count, places.kept_prefixes is None) for places in semaphores] == [
+        (64, True),
+        (64, True),
+        (8, False),
+    ]
 
 
 def test_a_server_that_says_nothing_of_its_cache_slows_nobody() -> None:
     places = ResizableSemaphore(64)
-    kept = KeptPrefixes(places, VLLM)
+    kept = KeptPrefixes(places)
     for _ in range(60):
         asked = AskedPrompts(kept)
         for size in (1000, 2000, 3000):

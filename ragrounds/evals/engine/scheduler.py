@@ -33,6 +33,7 @@ from ragrounds.evals.engine.progress import BOUND
 from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
+from ragrounds.models.options import uses_vllm
 from ragrounds.models.traffic import ResizableSemaphore, set_share
 
 Listener = Callable[[FinishedAttempt], None]
@@ -313,7 +314,8 @@ async def run_pool(
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
         """Make one attempt in the slot that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
-        ASKED.set(AskedPrompts(semaphore.kept_prefixes))
+        if semaphore.kept_prefixes:
+            ASKED.set(AskedPrompts(semaphore.kept_prefixes))
         has_left_slot = False
 
         def on_end(finished: FinishedAttempt) -> None:
@@ -332,7 +334,8 @@ async def run_pool(
         except UserError as error:
             errors.append(error)
         finally:
-            semaphore.kept_prefixes.ended()
+            if semaphore.kept_prefixes:
+                semaphore.kept_prefixes.ended()
             if has_left_slot:
                 semaphore.writing -= 1
             else:
@@ -358,7 +361,7 @@ class AttemptSemaphore(ResizableSemaphore):
 
     def __init__(self, count: int, models: Iterable[str] = ()) -> None:
         super().__init__(count)
-        self.kept_prefixes = KeptPrefixes(self, models)
+        self.kept_prefixes = KeptPrefixes(self) if uses_vllm(models) else None
         self.paused = 0
         """Number of attempts that gave their slot away while they wait."""
         self.writing = 0

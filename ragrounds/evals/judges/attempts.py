@@ -21,6 +21,7 @@ from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.judges.verdict import FAILED, REFUSED, TRIES, Judgement, ask
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod, VerdictForm
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
+from ragrounds.models.options import uses_vllm
 from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.prompts.loader import PromptFolder
 
@@ -270,7 +271,7 @@ async def judge_tasks(
         ragrounds.base.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
     """
     free = ResizableSemaphore(at_once)
-    prefixes = KeptPrefixes(free, {task.judge.spec for task in tasks})
+    prefixes = KeptPrefixes(free) if uses_vllm(task.judge.spec for task in tasks) else None
 
     async def run_task(task: JudgeTask) -> JudgedAnswer | None:
         """Judge one task when its turn has come."""
@@ -278,14 +279,16 @@ async def judge_tasks(
         try:
             if not admits(task):
                 return None
-            ASKED.set(AskedPrompts(prefixes))
+            if prefixes:
+                ASKED.set(AskedPrompts(prefixes))
             answer = await attempt_judge.judge(
                 task.attempt, task.question, task.gold, task.judge, task.journal, prompts
             )
             done(task, answer)
             return answer
         finally:
-            prefixes.ended()
+            if prefixes:
+                prefixes.ended()
             free.release()
 
     try:
