@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ragrounds.api.progress import run_listener
+from ragrounds.api.progress import RunListener
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
@@ -51,6 +51,7 @@ class Pilot:
         finished: dict[str, list[Attempt]],
         questions: Sequence[Question],
         execution: RunArguments,
+        listener: RunListener,
         *,
         only: bool,
     ) -> None:
@@ -59,7 +60,7 @@ class Pilot:
         self._repeated = execution.repeat
         self.names = kept_names(store.engine)
         """Names that users gave to runs, by run id."""
-        self._in_flight, self._listener = in_flight, run_listener(execution.listener, execution.progress)
+        self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
         sure = (execution.confirmed or execution.journal == "replay") and not only
         # A budget already limits the cost.

@@ -161,7 +161,7 @@ def hold_runs(
     check_together(request)
     settings = arguments.used_settings
     listener = run_listener(arguments.listener, arguments.progress)
-    request = structs.replace(request, settings=settings, listener=listener)
+    request = structs.replace(request, settings=settings, home=None, listener=listener)
     loaded = select(
         load(request.benchmark, settings.home),
         limit=request.limit,
@@ -179,7 +179,7 @@ def hold_runs(
         resources.enter_context(opening_recorded(store, request.journal, read_prices(settings.home), listener.message))
         request, missing_agents = with_settings(request, listener.message)  # it opens systems
         names = [name for text, name in agents if text not in missing_agents]
-        replay = _Replay(store, loaded, request, pilot_only, watch or _claim_stop, change)
+        replay = _Replay(store, loaded, request, listener, pilot_only, watch or _claim_stop, change)
         for text, missing in missing_agents.items():
             replay.leave_out(f"{text} cannot be replayed: {missing}", len(loaded.questions) * request.epochs)
         replay.plan(resources, names)
@@ -197,13 +197,14 @@ class _Replay:
         store: Store,
         loaded: Benchmark,
         request: RunArguments,
+        listener: RunListener,
         pilot_only: bool,
         watch: Watch,
         change: Changing | None = None,
     ) -> None:
         self._watch, self._change = watch, change
         self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
-        self._listener, self._settings = run_listener(request.listener, request.progress), request.used_settings
+        self._listener, self._settings = listener, request.used_settings
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.all_runs: list[Run] = []
@@ -401,12 +402,14 @@ class _Replay:
         """
         request, counts = self._request, self._counts
         journal = self._journal = StoreJournal(self._store, request.journal)
+        in_random_order = sorted(self._questions, key=lambda question: lot(request.seed, question.id))
         pilot = Pilot(
             self._store,
             self.planned_runs,
             self._finished,
-            self._questions if self.until else _by_lot(self._questions, request.seed),
+            self._questions if self.until else in_random_order,
             request,
+            self._listener,
             only=self._pilot_only,
         )
         self._finished = {}  # the pilot keeps them only as long as it needs them
@@ -488,10 +491,6 @@ class _Replay:
 def _are_texts(agents: object) -> bool:
     """Return True if no agent is a Python object, which exists only in this process."""
     return isinstance(agents, str | tuple | list) and all(isinstance(agent, str) for agent in agents)
-
-
-def _by_lot(questions: Sequence[Question], seed: int) -> list[Question]:
-    return sorted(questions, key=lambda question: lot(seed, question.id))
 
 
 def _claim_stop(

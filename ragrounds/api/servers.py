@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import open_store, texts
 from ragrounds.base.contracts import Model
-from ragrounds.base.errors import UserError, one_of
+from ragrounds.base.errors import UserError
 from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.base.specs import parse
@@ -48,7 +48,6 @@ def probe_model_servers(
     Raises:
         UserError: a server has changed, and `changed` is ``stop``; or servers that share calls differ.
     """
-    one_of("--server-changed", changed, ("stop", "new"))
     return finish(probe_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
 
 
