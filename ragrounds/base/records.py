@@ -368,14 +368,11 @@ class AttemptCounts(Struct, frozen=True, kw_only=True):
     model_calls: Annotated[int, Meta(description="Calls of models, those that failed among them")] = 0
     searches: Annotated[int, Meta(description="Searches, those that failed among them")] = 0
     tool_calls: Annotated[int, Meta(description="Uses of tools that do not search")] = 0
-    """Number of tool uses that are not searches.
-
-    Model calls, searches and tool calls have different prices, so they are never summed.
-    """
+    """It has other prices than model calls and searches, so the three are never summed."""
     unrecorded: Annotated[int, Meta(description="Calls of a foreign system that were seen and are in no journal")] = 0
-    """Number of calls of a foreign system that were seen but not recorded. A replay cannot answer them."""
+    """A replay cannot answer them."""
     unanswered: Annotated[int, Meta(description="Requests to models that got no answer that could be read")] = 0
-    """Number of unanswered requests to models. A provider may bill them, so costs are lower bounds."""
+    """A provider may bill them, so costs are lower bounds."""
 
 
 class Attempt(AttemptCounts, frozen=True, kw_only=True):
