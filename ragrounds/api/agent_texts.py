@@ -1,4 +1,4 @@
-"""The agents of a run, given as texts or as Python objects, and the settings that apply to all of them."""
+"""The agents of a run: as texts or Python objects, with the settings of a request, and the recipe that opens them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent, read_card, with_retriever
+from ragrounds.agents.profiles import names_agents, sampled, settled
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.place import HERE, give
 from ragrounds.agents.systems.settings import OPTIONS_OF_MODELS, read_table, with_model, with_process, with_tables
 from ragrounds.api.aliases import split_alias
 from ragrounds.api.run_request import RunArguments
+from ragrounds.api.servers import server_defaults
 from ragrounds.base.errors import NotReplayed, UserError
 from ragrounds.base.specs import parse
+from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.engine.plan import Recipe
+from ragrounds.models.prices import read_prices
+from ragrounds.models.providers import BASELINE
 
 T = TypeVar("T")
+SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
+"""Agents that are compared on the sample benchmark if none is named."""
 
 
 def agent_texts(given_agents: object) -> list[tuple[str, str | None]]:
@@ -160,7 +168,7 @@ def _option_without_effect(option: str, agents: Sequence[str]) -> UserError:
     )
 
 
-def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
+def _searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
     """Add a retriever to the texts of agents that search and name none.
 
     Raises:
@@ -173,3 +181,39 @@ def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
             "not search, or has its own retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
         )
     return new_texts
+
+
+def recipe_of(request: RunArguments, loaded: Benchmark) -> Recipe:
+    """Return the recipe from which a request's agents are opened; the settings complete the request."""
+    settings = request.used_settings
+    server = server_defaults(request.base_url, request.alias, settings)
+    url = server["base_url"]
+    sampling = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_answer_tokens,
+    }
+    agents = request.agents or (SAMPLE_AGENTS if loaded.is_sample else ("direct_cot",))
+    if request.profile is not None and not request.agents:
+        names_agents(request.profile, agents)
+    if request.retriever is not None:
+        agents = _searching_with(request.retriever, agents)
+    model = request.model or settings.model or (BASELINE if loaded.is_sample and not url else None)
+    if model:
+        model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
+    return Recipe(
+        agents=tuple(settled(agent, request.profile, model) for agent in agents),
+        model=model,
+        corpus=request.corpus or loaded.own_corpus,
+        prices=read_prices(settings.home),
+        defaults={
+            **server,
+            **sampling,
+            "timeout": request.timeout,
+            "rpm": request.rpm,
+            "tpm": request.tpm,
+            "slots": request.in_flight,
+        },
+        mcp=settings.mcp,
+        closed=request.journal == "replay",
+    )

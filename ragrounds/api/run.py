@@ -17,7 +17,7 @@ from msgspec import structs
 from ragrounds.agents.profiles import published
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.agents.systems.process_choice import hosts_held
-from ragrounds.api.agent_texts import agent_texts, with_settings
+from ragrounds.api.agent_texts import agent_texts, recipe_of, with_settings
 from ragrounds.api.aliases import check_names, planned_names
 from ragrounds.api.arguments import takes
 from ragrounds.api.comparison_result import ComparisonResult
@@ -25,7 +25,6 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.pilot import Pilot
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.progress import run_listener
-from ragrounds.api.recipes import recipe_of
 from ragrounds.api.replayer import replay_in_process, replayer
 from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import RunArguments, check_together
@@ -249,7 +248,7 @@ class _Replay:
         gave to each agent, ``None`` for no name; it is empty if no agent was named.
         """
         store, request, listener = self._store, self._request, self._listener
-        recipe = recipe_of(request, self._loaded, self._settings, closed=request.journal == "replay")
+        recipe = recipe_of(request, self._loaded)
         resumed = store.run(request.only) if request.only else None
         probed = probe_model_servers(store, asked_models(recipe), request.server_changed, request.journal, resumed)
         recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)

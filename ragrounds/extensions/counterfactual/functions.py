@@ -13,11 +13,11 @@ import msgspec
 from msgspec import structs
 
 from ragrounds.api import arguments
+from ragrounds.api.agent_texts import recipe_of
 from ragrounds.api.arguments import WHAT, Arg, described, option_name, takes
 from ragrounds.api.compare import AnalysedRuns, analyse
 from ragrounds.api.event_loop import finish
 from ragrounds.api.execution import Execution
-from ragrounds.api.recipes import recipe_of
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import hold_runs
 from ragrounds.api.run_request import Listener, RunArguments
@@ -201,7 +201,7 @@ def _plan_changes(
     passages_by_id = {id: search.passages for id, search in passages_by_question.items()}
     if makes_own_calls:
         _check_foreign(run, changes, any(search_counts.values()))
-    recipe = recipe_of(request, loaded, request.used_settings)
+    recipe = recipe_of(request, loaded)
     questions = sampling_order(loaded.questions, options.seed)[:limit]
     if options.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
         raise UserError(

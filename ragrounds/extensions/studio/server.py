@@ -21,7 +21,7 @@ from msgspec import structs
 from typing_extensions import TypedDict
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.api.recipes import recipe_of
+from ragrounds.api.agent_texts import recipe_of
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import probe_model_servers
 from ragrounds.api.workspace import chosen_settings, closing, open_store
@@ -160,8 +160,9 @@ def _open_agent(name: str, choices: StudioChoices) -> tuple[Store, OpenedAgent]:
         agents=(str(Spec(agent, choices.parameters)),),
         model=choices.model or None,
         corpus=choices.corpus or None,
+        settings=settings,
     )
-    recipe = recipe_of(request, load("sample", settings.home), settings)
+    recipe = recipe_of(request, load("sample", settings.home))
     store = open_store(settings)
     probed = probe_model_servers(store, asked_models(recipe))
     recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)
