@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -11,7 +11,8 @@ from typing import Any
 from ragrounds.api.run_request import RunArguments
 from ragrounds.base import hooks
 from ragrounds.base.errors import UserError
-from ragrounds.evals.engine.plan import Recipe, needs_servers
+from ragrounds.evals.engine.plan import Recipe
+from ragrounds.models.options import starts_server
 
 
 async def replay_in_process(*positional: Any, **keywords: Any) -> str:
@@ -25,12 +26,17 @@ async def replay_in_process(*positional: Any, **keywords: Any) -> str:
 
 
 def replayer(
-    execution: RunArguments, recipe: Recipe, exit_stack: ExitStack, message: Callable[[str], None]
+    execution: RunArguments,
+    recipe: Recipe,
+    models: Iterable[str],
+    exit_stack: ExitStack,
+    message: Callable[[str], None],
 ) -> Callable[..., Awaitable[str]]:
     """Return the function that replays.
 
     It is :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters that distributes
     the work (:data:`ragrounds.base.hooks.CLUSTER`). Its resources are added to `exit_stack`, and released at its end.
+    `models` are the texts of the models that the recipe's agents call.
 
     Raises:
         UserError: there are more workers than attempts in flight, or workers are not installed.
@@ -39,7 +45,7 @@ def replayer(
     engine, workers = execution.engine, None if execution.workers == "auto" else execution.workers
     cluster = hooks.CLUSTER.module(engine)
     may_grow = cluster is not None and workers is None and execution.until is None and not execution.scorers
-    if execution.alone and (not may_grow or needs_servers(recipe)):
+    if execution.alone and (not may_grow or any(map(starts_server, models))):
         return replay_in_process
     if cluster is None:
         raise UserError(f"--workers and --engine {engine} need ragrounds/extensions/cluster, which is not there.")

@@ -42,7 +42,7 @@ from ragrounds.evals.engine.budget import BudgetStop, check_prices
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, FailureLimit
 from ragrounds.evals.engine.derived_runs import plan_repetition
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, may_search, plan
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, may_search, models_of, plan
 from ragrounds.evals.engine.progress import ReplayProgress, finished_attempts
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -250,9 +250,10 @@ class _Replay:
         store, request, listener = self._store, self._request, self._listener
         recipe = recipe_of(request, self._loaded)
         resumed = store.run(request.only) if request.only else None
-        probed = probe_model_servers(store, asked_models(recipe), request.server_changed, request.journal, resumed)
+        model_texts = asked_models(recipe)
+        probed = probe_model_servers(store, model_texts, request.server_changed, request.journal, resumed)
         recipe = structs.replace(recipe, served=probed.texts, servers=probed.facts)
-        self._replay = replayer(request, recipe, exit_stack, listener.message)
+        self._replay = replayer(request, recipe, model_texts, exit_stack, listener.message)
         earlier_ids = {run.id for run in store.runs(counterfactuals=True)}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
@@ -322,8 +323,8 @@ class _Replay:
             self._stops.append(until)
             self._counts.live_claim = lambda: live_claim_text(until.state)
         else:  # by default, questions with a shared source are asked one after the other only with vLLM
-            models = [model for planned in self.planned_runs for model in planned.all_models]
-            if (request.order or ("shared" if uses_vllm(model.spec for model in models) else "given")) == "shared":
+            is_served = uses_vllm(model.spec for model in models_of(self.planned_runs))
+            if (request.order or ("shared" if is_served else "given")) == "shared":
                 self._stops.append(SharedOrder(request.seed))
 
     def leave_out(self, reason: str, attempts: int) -> None:
@@ -413,7 +414,7 @@ class _Replay:
         )
         self._finished = {}  # the pilot keeps them only as long as it needs them
         if request.budget.cost is not None and request.journal != "replay" and counts.left:
-            check_prices(model for planned in self.planned_runs for model in planned.all_models)
+            check_prices(models_of(self.planned_runs))
         spent = BudgetStop(request.budget)
         # A replay costs nothing, so an agent that cannot be replayed does not end the others.
         several = request.journal == "replay" and len(self.planned_runs) > 1
@@ -446,7 +447,7 @@ class _Replay:
                 finally:
                     await pilot.finish(early)
 
-        async with closing([model for planned in self.planned_runs for model in planned.all_models], journal):
+        async with closing(models_of(self.planned_runs), journal):
             if not counts.left:  # importing the scheduler takes a second, so it is not loaded without need
                 return ""
             if self._pilot_only:

@@ -121,15 +121,12 @@ def open_selected_runs(
 
 @asynccontextmanager
 async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
-    """Close the models, each once, and the journal when the block ends, even after an error."""
+    """Close the models and the journal when the block ends, even after an error."""
     try:
         yield
     finally:
-        closed: set[int] = set()
         for model in models:
-            if id(model) not in closed:
-                closed.add(id(model))
-                await model.close()
+            await model.close()
         journal.close()
         forget_idle()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -112,6 +112,11 @@ class PlannedRun(OpenedAgent, frozen=True, kw_only=True):
     """Function that returns the counterfactual change for the attempt at a question in an epoch."""
 
 
+def models_of(planned_runs: Iterable[PlannedRun]) -> list[Model]:
+    """Return the models of some runs, each once."""
+    return list({id(model): model for planned in planned_runs for model in planned.all_models}.values())
+
+
 def plan(
     store: Store,
     benchmark: Benchmark,
@@ -162,7 +167,8 @@ def plan(
             run = find_or_start_run(
                 store, benchmark, opened, epochs, new=new, run_command=origin, servers=recipe.servers, identity=identity
             )
-        earlier, changed = _changed_since(store, run, identity) if run.id not in known_ids else (None, ())
+        is_new = run.id not in known_ids
+        earlier, changed = _changed_since(store, run, identity, stored_runs) if is_new else (None, ())
         planned_runs.append(
             PlannedRun(**asdict(opened), run=run, prices=recipe.prices, changed_since=earlier, changed=changed)
         )
@@ -204,9 +210,11 @@ _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 """Parts of an identity that may change in a user's system under the same name."""
 
 
-def _changed_since(store: Store, run: Run, current: SystemIdentity) -> tuple[Run | None, tuple[str, ...]]:
-    """Return an earlier run that differs from this one only in digests or in the code and files of its system, with the
-    differences.
+def _changed_since(
+    store: Store, run: Run, current: SystemIdentity, stored_runs: Sequence[Run]
+) -> tuple[Run | None, tuple[str, ...]]:
+    """Return an earlier run that differs from a new one only in digests or in the code and files of its system, with
+    the differences.
 
     Among several it is the one with the fewest differences, and the latest of these.
     """
@@ -214,8 +222,8 @@ def _changed_since(store: Store, run: Run, current: SystemIdentity) -> tuple[Run
     ignored_parts = _OF_SYSTEMS if is_own(plain) else _CODE
     compared_parts = {key: value for key, value in plain.items() if key not in ignored_parts}
     nearest: tuple[Run | None, list[str]] = (None, [])
-    for earlier in reversed(store.runs()):
-        if earlier.id == run.id or earlier.agent != run.agent:
+    for earlier in reversed(stored_runs):
+        if earlier.agent != run.agent:
             continue
         if {key: value for key, value in earlier.identity.items() if key not in ignored_parts} == compared_parts:
             clauses = changes(store, earlier, current)
@@ -551,19 +559,15 @@ async def with_servers(
         UserError: a model is invalid, or its server software is not installed.
         StopRun: a server could not be started.
     """
-    if not needs_servers(recipe):
+    models = asked_models(recipe)
+    if not any(map(starts_server, models)):
         return recipe
     from ragrounds.models.started import give_up, served
 
-    opened = {text: recipe.served.get(text, text) for text in asked_models(recipe)}
+    opened = {text: recipe.served.get(text, text) for text in models}
     try:
         joined = await asyncio.to_thread(exit_stack.enter_context, served(opened.values(), home, tell, died))
     except asyncio.CancelledError:
         give_up()
         raise
     return replace(recipe, served={text: joined[served_text] for text, served_text in opened.items()})
-
-
-def needs_servers(recipe: Recipe) -> bool:
-    """Return True if a model of the recipe would start a server."""
-    return any(starts_server(text) for text in asked_models(recipe))

@@ -25,7 +25,7 @@ from ragrounds.evals.engine.attempt_log import CALL_HAD_FAILED, repeats
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
-from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.plan import PlannedRun, models_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, retried_faults
 
@@ -349,7 +349,7 @@ def pilot_questions(finished: FinishedAttempts, questions: Sequence[Question]) -
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
     """Return True if any model costs money; ``None`` if no model is known to, and the price of one is not known."""
     probe = Reply(text="", usage=Usage(1000, 1000), busy=1.0)
-    prices = [model.price(probe) for planned in planned_runs for model in planned.all_models]
+    prices = [model.price(probe) for model in models_of(planned_runs)]
     if any(price for price in prices):
         return True
     has_own_models = any(not planned.models for planned in planned_runs)  # graphs with their own models

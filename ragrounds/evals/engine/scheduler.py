@@ -28,7 +28,7 @@ from ragrounds.base.request_pace import SLEEPING
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
-from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.plan import PlannedRun, models_of
 from ragrounds.evals.engine.progress import BOUND
 from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -99,7 +99,7 @@ async def replay(
     if runs.journal.mode == "replay" and not any(kind_of(agent.card).is_users_system for agent in agents):
         # Nothing waits but for the processor: further attempts would only make the seconds of each longer.
         concurrency = min(concurrency, _LEAST_EACH * min(processors(), _MOST))
-    models = {model.spec for planned in runs.planned_runs for model in planned.all_models}
+    models = [model.spec for model in models_of(runs.planned_runs)]
     queue = WorkQueue(runs, questions, golds, stops, listener)
     runner = AttemptRunner(runs)  # last, because it watches clients until it is closed
     errors: list[BaseException] = []

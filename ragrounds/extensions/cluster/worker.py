@@ -27,7 +27,7 @@ from ragrounds.base.processes import NO_UPLOADS, Activity, activity_of
 from ragrounds.base.records import Called
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
+from ragrounds.evals.engine.plan import PlannedRun, agent_identity, models_of, open_agents
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, run_pool
 from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER, SystemIdentity, differences, in_words, is_own
@@ -180,7 +180,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await runner.close()
-            for model in {id(model): model for planned in planned_runs for model in planned.all_models}.values():
+            for model in models_of(planned_runs):
                 await model.close()
             journal.close()
 

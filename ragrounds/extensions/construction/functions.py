@@ -150,7 +150,7 @@ def build(request: BuildRequest, execution: BuildExecution, listener: RunListene
         scorers = (KeptScorer(),)
 
         async def carry_out() -> str:
-            async with closing(list(planned.models.values()), recorded):
+            async with closing(planned.all_models, recorded):
                 finished = finished_attempts(store, [planned])
                 done = {run: {attempt.key for attempt in attempts} for run, attempts in finished.items()}
                 with observer.progress(ReplayProgress(store, [planned], finished)) as progress_listener:

@@ -129,7 +129,7 @@ async def _attempt_context(
     store, opened = await asyncio.to_thread(_open_agent, name, choices)
     agent, journal = opened.agent, await asyncio.to_thread(StoreJournal, store)
     try:
-        async with closing(list(opened.models.values()), journal):
+        async with closing(opened.all_models, journal):
             yield AttemptContext(
                 item=question,
                 epoch=0,

@@ -9,9 +9,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.engine.plan import needs_servers
+from ragrounds.evals.engine.plan import asked_models
 from ragrounds.extensions.cluster.leader import WorkerOptions, replay_distributed
 from ragrounds.extensions.cluster.ray_cluster import open_cluster
+from ragrounds.models.options import starts_server
 
 
 def executor(
@@ -24,7 +25,7 @@ def executor(
     """
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
-    if needs_servers(options["recipe"]):
+    if any(map(starts_server, asked_models(options["recipe"]))):
         raise UserError("--engine ray starts no servers: start them yourself, and give them with --base-url.")
     joining = partial(open_cluster, workers, in_flight, options["url"] is not None, exit_stack, options["say"])
     return partial(replay_distributed, open_links=joining, options=WorkerOptions(**options))
