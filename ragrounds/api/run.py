@@ -402,12 +402,14 @@ class _Replay:
         """
         request, counts = self._request, self._counts
         journal = self._journal = StoreJournal(self._store, request.journal)
-        in_random_order = sorted(self._questions, key=lambda question: lot(request.seed, question.id))
+        questions = self._questions
+        if not self.until:  # a claim has its own random order
+            questions = sorted(questions, key=lambda question: lot(request.seed, question.id))
         pilot = Pilot(
             self._store,
             self.planned_runs,
             self._finished,
-            self._questions if self.until else in_random_order,
+            questions,
             request,
             self._listener,
             only=self._pilot_only,

@@ -368,7 +368,7 @@ class AttemptCounts(Struct, frozen=True, kw_only=True):
     model_calls: Annotated[int, Meta(description="Calls of models, those that failed among them")] = 0
     searches: Annotated[int, Meta(description="Searches, those that failed among them")] = 0
     tool_calls: Annotated[int, Meta(description="Uses of tools that do not search")] = 0
-    """It has other prices than model calls and searches, so the three are never summed."""
+    """Tool calls, model calls and searches have different prices, so they are never summed."""
     unrecorded: Annotated[int, Meta(description="Calls of a foreign system that were seen and are in no journal")] = 0
     """A replay cannot answer them."""
     unanswered: Annotated[int, Meta(description="Requests to models that got no answer that could be read")] = 0
