@@ -18,8 +18,8 @@ from ragrounds.evals.store.store import Store
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.tables.comparison_tables import print_comparison
-from ragrounds.ui.trace.themes import LEAST_CONTRAST, contrast
 from tests.compare.making import add_run, questions
+from tests.ui.contrast import LEAST_CONTRAST, contrast
 from tests.ui.progress.test_frame import facts
 
 AGENTS = ("direct_cot", "vanilla_rag[top_k=8]", "search_o1")

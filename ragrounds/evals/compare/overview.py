@@ -45,19 +45,26 @@ class RunOverview(BilledSums, frozen=True, kw_only=True):
         return sum(count for status, count in self.statuses.items() if status in OPEN and status != "not_run")
 
 
-def run_overviews(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> list[RunOverview]:
+def run_overviews(store: Store, runs: Sequence[Run], names: Mapping[str, str], scorer: str = "") -> list[RunOverview]:
     """Return an overview of each run.
 
     Args:
         store: store of the runs.
         runs: runs in the order of the list.
         names: run id → name of the run.
+        scorer: scorer of the figures of the runs that it has scored, in place of their headline scorer.
     """
     # The store remembers only the last questions that were read, so runs on the same questions follow each other.
     by_questions = sorted(runs, key=lambda run: run.questions)
     scorers, judging = scorers_with_figures(store, runs), judging_of(store, runs)
     overviews = {
-        run.id: _overview(store, run, names.get(run.id, ""), scorers[run.id], judging.get(run.id, LedgerLine()))
+        run.id: _overview(
+            store,
+            run,
+            names.get(run.id, ""),
+            [scorer] if scorer in scorers[run.id] else scorers[run.id],
+            judging.get(run.id, LedgerLine()),
+        )
         for run in by_questions
     }
     return [overviews[run.id] for run in runs]

@@ -370,18 +370,25 @@ class Pages:
             Question id, epoch, the first run's row, and both values, in the first run's order.
         """
         epochs, start = self.runs[first].epochs, self._starts[first]
+        # The runs are read one after the other, because the database has no index to join two runs' views by.
+        values = {(row.question_id, row.epoch, row.scorer): row.value for row in self.scored(second)}
+        for row in self.scored(first):
+            other_value = values.get((row.question_id, row.epoch, row.scorer))
+            if row.value is not None and other_value is not None and row.value != other_value:
+                yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, other_value
+
+    def scored(self, number: int) -> Iterator[Any]:
+        """Yield position, question id, epoch, outcome, scorer and value of every row of a run, given by its index in
+        `runs`, in order.
+        """
         with self.connect() as connection:
-            # The runs are read one after the other, because the database has no index to join two runs' views by.
-            rows = self._rows(connection, second)
-            second_values = {
-                (row.question_id, row.epoch, row.scorer): row.value
-                for row in connection.execute(rows.select(*_paired(rows)))
-            }
-            rows = self._rows(connection, first)
-            for row in connection.execute(rows.select(*_paired(rows)).order_by(*rows.in_order())):
-                other_value = second_values.get((row.question_id, row.epoch, row.scorer))
-                if row.value is not None and other_value is not None and row.value != other_value:
-                    yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, other_value
+            rows = self._rows(connection, number)
+            columns = (
+                rows.outcome().label("outcome"),
+                *(rows.of_score(name).label(name) for name in ("scorer", "value")),
+            )
+            statement = rows.select(_Q.c.position, _Q.c.question_id, rows.epoch.label("epoch"), *columns)
+            yield from connection.execute(statement.order_by(*rows.in_order()))
 
     def row_of(self, run: int, question_id: str, epoch: int = 0) -> int | None:
         """Return the row index of a question in the run at `run` among `runs`; ``None`` if it was not asked there."""
@@ -402,14 +409,6 @@ class Pages:
     def number(self, run: Run) -> int:
         """Return the store's number of one of these runs."""
         return self._numbers[self.runs.index(run)]
-
-    def other_scorers(self) -> tuple[str, ...]:
-        """Return the scorers, by name, that are not preferred and have scored something. They count for attempts that
-        no preferred scorer has scored.
-        """
-        with self.connect() as connection:
-            present = {scorer for number in self._numbers for scorer in scorers_of(connection.execute, number)}
-        return tuple(sorted(present.difference(self.scorers)))
 
     def connect(self) -> sa.Connection:
         """Open a connection whose every read sees the rows that are committed by then."""
@@ -522,15 +521,4 @@ def _row_columns(rows: RunRows) -> list[Column]:
         rows.number("tokens").label("tokens"),
         rows.outcome().label("outcome"),
         _Q.c.question_id,
-    ]
-
-
-def _paired(rows: RunRows) -> list[Column]:
-    """Return the columns by which two runs are compared."""
-    return [
-        _Q.c.position,
-        _Q.c.question_id,
-        rows.epoch.label("epoch"),
-        rows.of_score("scorer").label("scorer"),
-        rows.of_score("value").label("value"),
     ]

@@ -14,12 +14,10 @@ from textual.color import Color
 from textual.message import Message
 from textual.strip import Strip
 
-from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
-from ragrounds.evals.scorers import described
+from ragrounds.evals.compare.grid import AgentGridCell
 from ragrounds.ui.signs import attempt_sign, outcome_sign
 from ragrounds.ui.text import UNKNOWN
 from ragrounds.ui.trace.layout import fit
-from ragrounds.ui.trace.themes import contrast
 from ragrounds.ui.trace.widgets import Draw, Rows
 
 _NARROWEST, _WIDEST = 7, 16
@@ -41,23 +39,16 @@ def score_text(value: float | None) -> str:
 
 
 def cell_text(cell: AgentGridCell) -> str:
-    """Return a cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
-    value = cell.value if cell.scored else None
-    sign, _ = attempt_sign(cell.outcome, value)
-    if value is None or cell.outcome == "not_run":
+    """Return a cell without colour: the sign of the list of attempts, or a score between 0 and 1."""
+    sign, _ = attempt_sign(cell.outcome, cell.value)
+    if cell.value is None or (cell.epochs == 1 and sign != "½"):
         return sign
-    if cell.epochs > 1:
-        return (score_text(value) if cell.fractional else f"{cell.right}/{cell.epochs}") + outcome_sign(cell.outcome)
-    return score_text(value) if sign == "½" else sign
+    return score_text(cell.value) + outcome_sign(cell.outcome)
 
 
 def cell_style(cell: AgentGridCell) -> str:
     """Return the style of a cell: ``heat-0`` … ``heat-4`` by score, ``heat-trouble``, or ``dim`` without a score."""
-    if cell.outcome == "not_run":
-        return "dim"
-    if outcome_sign(cell.outcome) and not cell.right:
-        return "heat-trouble"
-    return heat(cell.value)
+    return "heat-trouble" if outcome_sign(cell.outcome) and not cell.value else heat(cell.value)
 
 
 def heat(value: float | None) -> str:
@@ -69,32 +60,16 @@ def heat(value: float | None) -> str:
     return f"heat-{1 + min(_HEATS - 3, int(value * (_HEATS - 2)))}"
 
 
-def figure_name(grid: AgentGrid) -> str:
-    """Return the name of the figure below an agent's name, as in its table.
-
-    A ratio over the corpus cannot be computed from cells: there the figure is the mean of questions.
-    """
-    if grid.scorer and described(grid.scorer).ratio:
-        return "mean of questions"
-    return "average" if len(set(grid.datasets.tolist())) > 1 else "score"
-
-
-def unit_of(scorer: str) -> str:
-    """Return the unit of a grid's scorer: ``percent`` or another."""
-    return described(scorer).unit if scorer else "percent"
-
-
 def heat_styles(theme: Mapping[str, str]) -> dict[str, Style]:
     """Return style name → style in a theme, given as colours by name. Letters are black or white, whichever is more
     legible."""
     ground, bad, half, good = (Color.parse(theme[name]) for name in ("background", "error", "warning", "success"))
-    low, middle, high = ground.blend(bad, 0.62), ground.blend(half, 0.6), ground.blend(good, 0.62)
+    low, middle, high = ground.blend(bad, 0.62), ground.blend(half, 0.58), ground.blend(good, 0.62)
     steps = [low, low.blend(middle, 0.6), middle, middle.blend(high, 0.6), high]
     shades = {f"heat-{step}": shade for step, shade in enumerate(steps)}
     shades["heat-trouble"] = ground.blend(Color.parse("#9a5fe0"), 0.6)
-    plain = (Color(0, 0, 0), Color(255, 255, 255))
     return {
-        name: Style(color=max(plain, key=lambda ink: contrast(ink, shade)).rich_color, bgcolor=shade.rich_color)
+        name: Style(color=shade.get_contrast_text(1.0).rich_color, bgcolor=shade.rich_color)
         for name, shade in shades.items()
     }
 
@@ -110,8 +85,6 @@ class GridPane(Rows):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "column(-1)", "Agent to the left", show=False, id="grid.left"),
         Binding("right,l", "column(1)", "Agent to the right", show=False, id="grid.right"),
-        Binding("ctrl+left", "column(-100)", "First agent", show=False, id="grid.first"),
-        Binding("ctrl+right", "column(100)", "Last agent", show=False, id="grid.last"),
     ]
 
     class AgentMoved(Message):

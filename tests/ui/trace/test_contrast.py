@@ -11,8 +11,9 @@ from textual.theme import Theme
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.theme import SERIES, palette, series_name
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.themes import DARK, LEAST_CONTRAST, LIGHT, THEMES, contrast
+from ragrounds.ui.trace.themes import DARK, LIGHT, THEMES
 from ragrounds.ui.trace.widgets import STYLES, Rows
+from tests.ui.contrast import LEAST_CONTRAST, contrast
 from tests.ui.trace.seeing import press, settle
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ragrounds.base.records import OUTCOMES, outcome
-from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
@@ -39,10 +38,6 @@ def test_a_scorer_that_is_not_preferred_counts_where_no_preferred_one_has_scored
     assert shown == {(0, "strict", 1.0), (5, "equivalent", 0.0), (8, "equivalent", 0.0), (9, "", None)}
     assert pages.seek("wrong", 4, 1) == 5
     assert 8 in pages.order("wrong")
-    assert pages.other_scorers() == ("equivalent", "judged")
-    grid = AgentGrid(pages)
-    grid.load()
-    assert grid.used_scorers() == {"strict": 8, "equivalent": 2}
 
 
 def test_rows_come_in_the_order_they_are_asked_for_and_those_beyond_the_end_do_not(pages: Pages) -> None:

@@ -6,7 +6,6 @@ Questions are read when they become visible. During a run, new results fill the 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from typing import ClassVar
 
 from textual import on, work
@@ -15,13 +14,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort
+from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import in_scale, number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, figure_name, score_text, unit_of
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
+from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, score_text
+from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
 from ragrounds.ui.trace.view import FILTER_KEY, ReadingPace, View, ViewScreen, answer
@@ -31,7 +31,6 @@ _FIGURE = 7
 """Cells of the figure by which the grid is sorted."""
 _SORTED: dict[GridSort, tuple[str, str]] = {
     "disagreement": ("most split first", "least split first"),
-    "cost": ("dearest first", "cheapest first"),
     "score": ("hardest first", "easiest first"),
     "question": ("as asked", "as asked"),
 }
@@ -64,12 +63,10 @@ class GridScreen(ViewScreen):
 
     def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
         super().__init__(attempt_list, notes)
-        runs = attempt_list.pages.runs
         self.grid = AgentGrid(attempt_list.pages)
-        self.names = names_of_runs(runs, attempt_list.pages.given_names)
-        again = Counter(run.agent for run in runs)
-        self.ids = tuple(run.id if again[run.agent] > 1 else "" for run in runs)
-        """Id of each column's run if another run has the same agent; else empty."""
+        self.names = names_of_runs(attempt_list.pages.runs, attempt_list.pages.given_names)
+        self.overviews: list[RunOverview] = []
+        """Progress and figure of each run, once they are read."""
         self.sort: GridSort = "disagreement"
         self.descending = True
         self.rows: list[int] = []
@@ -100,6 +97,9 @@ class GridScreen(ViewScreen):
         with self._pace.reading():
             self.grid.load()
             answer(self, self.show_lines)
+            pages = self.grid.pages
+            self.overviews = run_overviews(pages.store, pages.runs, pages.given_names, self.grid.scorer)
+            answer(self, self.show_lines)
 
     def look(self) -> None:
         """Read the grid again if something was written and a reading is due."""
@@ -123,22 +123,22 @@ class GridScreen(ViewScreen):
         current_row, before = self.row(pane.row), pane.row
         pane.agents = len(grid.runs)
         rows = None if listed is None else grid.rows_of(listed)
-        descending = self.descending if self.sort in ("disagreement", "cost") else not self.descending
+        descending = self.descending != (self.sort == "score")
         self.rows = grid.order(self.sort, descending, rows).tolist()
         self.texts.arrange(array("Q", grid.firsts[self.rows].tolist()), "", "asked")
-        figures = {"cost": grid.costs, "score": grid.score}.get(self.sort, grid.disagreement)()
-        self._figures = [
-            narrow_dollars(value) if self.sort == "cost" and value == value else score_text(value)
-            for value in figures[self.rows].tolist()
-        ]
-        unit, overall, counts = unit_of(grid.scorer), grid.figures(), grid.counts
-        pane.figure = self.sort if self.sort in ("cost", "score") else "split"
-        pane.heads = [
-            ("question", self._heading, "key"),
-            (figure_name(grid), lambda column, _: in_scale(overall[column], unit), "strong"),
-        ]
-        if any(count != grid.rows for count in counts):
-            pane.heads.append(("questions counted", lambda column, _: f"{counts[column]:,}", "dim"))
+        figures = grid.score() if self.sort == "score" else grid.disagreement()
+        self._figures = [score_text(value) for value in figures[self.rows].tolist()]
+        pane.figure = "score" if self.sort == "score" else "split"
+        pane.heads = [("question", self._heading, "key")]
+        if overviews := self.overviews:
+            # A run that this scorer has not scored has a figure by another one, which does not belong here.
+            figures_by_run = [overview.score if overview.scorer == grid.scorer else None for overview in overviews]
+            figure_cells = [
+                in_scale(value, overview.unit) for value, overview in zip(figures_by_run, overviews, strict=True)
+            ]
+            pane.heads.append((f"score by {safe(grid.scorer)}", lambda column, _: figure_cells[column], "strong"))
+        if any(overview.so_far for overview in overviews):
+            pane.heads.append(("attempts made", lambda column, _: f"{overviews[column].made:,}", "dim"))
         row = self.rows.index(current_row) if current_row in self.rows else 0
         pane.show(len(self.rows), row, keep_scroll=row == before)
         self.show_here()
@@ -169,7 +169,7 @@ class GridScreen(ViewScreen):
         Returns ``None`` if this run was not asked the question.
         """
         row = self.row(line)
-        return None if row is None else self.grid.index_of(row, self.pane.column, None)
+        return None if row is None else self.grid.index_of(row, self.pane.column)
 
     @on(Rows.Moved)
     @on(GridPane.AgentMoved)
@@ -178,10 +178,7 @@ class GridScreen(ViewScreen):
         coverage = f"{len(self.rows):,} of {number_of(self.grid.rows, 'question')}"
         sort = _SORTED[self.sort][not self.descending]
         scorer = f"by {self.grid.scorer}" if self.grid.scorer else "not scored"
-        other_scorers = [name for name in self.grid.used_scorers() if name != self.grid.scorer]
-        remark = f"cells scored by {', '.join(map(safe, other_scorers))} are in no mean" if other_scorers else ""
-        filtered = safe(self.attempt_list.where)
-        self.query_one(TopLine).tell(coverage, filtered, sort, safe(scorer), remark)
+        self.query_one(TopLine).tell(coverage, safe(self.attempt_list.where), sort, safe(scorer))
         columns = self.pane.across()[2]
         more = f"agents {columns.start + 1} to {columns.stop} of {len(self.names)}"
         self.pane.border_subtitle = more if len(columns) < len(self.names) else ""
@@ -199,7 +196,6 @@ class GridScreen(ViewScreen):
         return [
             TextBlock(f"{sign}{summaries[0].outcome.replace('_', ' ')}, {score}{epoch}", style),
             name,
-            *([TextBlock(f"run {safe(self.ids[column])}", "dim")] if self.ids[column] else []),
             *detail(loaded, loaded.root),
         ]
 
@@ -219,7 +215,7 @@ class GridScreen(ViewScreen):
         if index is None or self.attempt_list.row_of(index) is None:
             return None
         # A cell covers all epochs: if the list's current attempt is one of them, it is kept.
-        same = current is not None and self.grid.row_of(current.index) == self.grid.row_of(index)
+        same = current is not None and self.grid.row_of[current.index] == self.grid.row_of[index]
         return current.index if current is not None and same else index
 
     def action_compare(self) -> None:
@@ -229,7 +225,7 @@ class GridScreen(ViewScreen):
             self.open_view("compare", index)
 
     def action_sort(self) -> None:
-        """Sort by the next of disagreement, cost, score and the order of the questions."""
+        """Sort by the next of disagreement, score and the order of the questions."""
         self.sort = GRID_SORTS[(GRID_SORTS.index(self.sort) + 1) % len(GRID_SORTS)]
         self.show_lines()
 
