@@ -6,12 +6,10 @@ available width.
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from os.path import commonprefix
 
 from msgspec import Struct
 
@@ -19,12 +17,10 @@ from ragrounds.base.records import WITHOUT_ANSWER
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.ui.signs import attempt_sign
 from ragrounds.ui.text import duration, one_line, tokens
-from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars, shown_text, wrap
+from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
 
 _AROUND = 60
 """Rows that are read at a time: about a screenful."""
-_SAMPLED = 50
-"""Rows that are sampled for the common beginning of their ids."""
 _OPTIONAL = ((26, "answer", 6), (26, "gold", 6), (70, "time", 7), (62, "tokens", 6), (54, "cost", 9))
 """Optional columns of the list: minimal width of the list, name, cells."""
 _ID, _WIDE = 14, 60
@@ -46,7 +42,6 @@ class AttemptList:
         self.order: array[int] | None = None
         """Indices of the rows in display order; ``None``: all rows, in the order of the questions."""
         self._near: dict[int, AttemptSummary] = {}
-        self._common: str | None = None
 
     def __len__(self) -> int:
         return len(self.pages) if self.order is None else len(self.order)
@@ -72,16 +67,6 @@ class AttemptList:
                 {near_row: summaries[index] for near_row in rows if (index := self._index(near_row)) in summaries}
             )
         return self._near.get(row)
-
-    @property
-    def common_id(self) -> str:
-        """Common beginning of the questions' ids, up to a slash, from a sample. Rows leave it out."""
-        if self._common is None:
-            total = len(self.pages)
-            every = self.pages.read(range(0, total, max(1, total // _SAMPLED)))
-            same = commonprefix([summary.question.id for summary in every])  # noqa: RUF071 (by letters)
-            self._common = same[: same.rfind("/") + 1]
-        return self._common
 
     @cached_property
     def is_of_one_run(self) -> bool:
@@ -173,8 +158,6 @@ def attempt_cells(
     width: int,
     agents: Mapping[str, str],
     signs: str | None = None,
-    begin: str = "",
-    text: bool = True,
 ) -> Cells:
     """Return the cells of a row: mark, answer and gold, optional columns, readers' signs, agent, question.
 
@@ -185,8 +168,6 @@ def attempt_cells(
         width: cells of the row; it determines the optional columns.
         agents: run id → name; empty: no column for the agent.
         signs: readers' signs of this attempt; ``None``: no attempt of the list has any.
-        begin: common beginning of the questions' ids, which is left out.
-        text: True to include the question's text; False if it is shown below.
     """
     if summary is None:
         return [(fit("…", width), "dim")]
@@ -214,21 +195,15 @@ def attempt_cells(
         cells.append((agent_cell(agents, summary.run.id, size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
     # In a narrow column the question is worth more than its id, which the detail shows.
-    name = "" if text and rest < _WIDE else f"{one_line(summary.question.id.removeprefix(begin)[:80], _ID)}  "
-    question_text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1)) if text else ""
+    name = "" if rest < _WIDE else f"{one_line(short_id(summary), _ID)}  "
+    question_text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
     cells.append((fit(f"{epoch}{name}{question_text}", rest), "plain"))
     return cells
 
 
-def question_cells(summary: AttemptSummary | None, width: int, lines: int) -> Cells:
-    """Return the beginning of the question, in exactly `lines` lines of `width` cells, to be shown below a row."""
-    if not lines:
-        return []
-    text = " ".join(shown_text(summary.question.text[: 8 * width * lines]).split()) if summary else ""
-    cut = list(itertools.islice(wrap(text, width - 3), lines + 1))
-    visible_lines = [text[begin:end] for begin, end in cut[:lines]] + [""] * (lines - len(cut))
-    visible_lines[-1:] = [visible_lines[-1] + "…"] if len(cut) > lines else visible_lines[-1:]
-    return [("  " + fit(line, width - 2), "plain") for line in visible_lines]
+def short_id(summary: AttemptSummary) -> str:
+    """Return the id of a question without its benchmark: the text after the last slash, at most 80 letters."""
+    return summary.question.id.rpartition("/")[2][:80]
 
 
 def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:

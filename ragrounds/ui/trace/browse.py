@@ -20,7 +20,7 @@ from ragrounds.evals.trace.attempt_filter import TextTest, joined, parse, quoted
 from ragrounds.evals.trace.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, question_cells
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
@@ -33,8 +33,6 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
 """Filter expression and description of the targets of the keys w and e."""
-_TALL, _WIDE, _HIGH = 4, 180, 40
-"""Lines of a row of the list on a large terminal; columns and lines from which on a terminal is large."""
 LEGEND = """
 ✓ right, ✗ wrong, ½ partly right, ! failed, ^ capped, = paused, x blocked or refused, ~ abstained, ? unreadable,
 0 empty, \\- not scored, · not run yet
@@ -46,7 +44,7 @@ class BrowseScreen(ViewScreen):
     """Main screen: panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
     DETAIL = "detail"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (as Screen declares it)
     HELP = LEGEND
     DEFAULT_CSS = """
     BrowseScreen {
@@ -61,11 +59,6 @@ class BrowseScreen(ViewScreen):
         &.-wide #lists { width: 5fr; height: 1fr; layout: vertical; }
         &.-wide #attempts, &.-wide #tree { width: 1fr; height: 1fr; }
         &.-wide #detail { width: 6fr; height: 1fr; }
-        &.-very-wide #panes { layout: horizontal; }
-        &.-very-wide #lists { width: 9fr; height: 1fr; layout: horizontal; }
-        &.-very-wide #attempts { width: 4fr; height: 1fr; }
-        &.-very-wide #tree { width: 5fr; height: 1fr; }
-        &.-very-wide #detail { width: 6fr; height: 1fr; }
     }
     """
 
@@ -133,20 +126,12 @@ class BrowseScreen(ViewScreen):
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.row_at(row)
         signs = note_signs(self.notes.notes_on(summary)) if self.notes and summary else ""
-        width //= self.attempts.tall
-        below = question_cells(summary, width, self.attempts.tall - 1)
-        common = self.attempt_list.common_id
-        shown_signs = signs if self.notes else None
-        return attempt_cells(summary, width, self._shown_agents, shown_signs, common, not below) + below
+        return attempt_cells(summary, width, self._shown_agents, signs if self.notes else None)
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:
             return []
         return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width)
-
-    def on_resize(self) -> None:
-        """Give rows several lines of the question if the terminal is large."""
-        self.attempts.tall = _TALL if self.size.width >= _WIDE and self.size.height >= _HIGH else 1
 
     @property
     def attempts(self) -> Rows:

@@ -17,7 +17,7 @@ from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.ui.call_words import HopSigns, hop_signs, search_words
 from ragrounds.ui.text import one_line, safe
-from ragrounds.ui.trace.attempt_list import agent_cell, mark
+from ragrounds.ui.trace.attempt_list import agent_cell, mark, short_id
 from ragrounds.ui.trace.layout import Cells, fit
 
 LEGEND = "8 passages   ★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
@@ -128,7 +128,7 @@ def hop_cells(
     cells: Cells = [mark(summary)]
     if columns.agent:
         cells.append((agent_cell(agents, summary.run.id, columns.agent) + " ", "key"))
-    name = safe(summary.question.id.rpartition("/")[2][:80])
+    name = safe(short_id(summary))
     epoch, width = f"#{summary.epoch} " if summary.run.epochs > 1 else "", columns.question
     text = f"  {one_line(summary.question.text[: width * 2], width)}" if width >= 18 else ""
     cells.append((fit(epoch + name + text, width) + " ", "plain"))

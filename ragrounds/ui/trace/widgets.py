@@ -121,38 +121,34 @@ class Rows(Lines):
         """Lines that stay at the top."""
         self.count = 0
         self.row = 0
-        self.tall = 1
-        """Lines of a row; `draw` is called with that many times the width."""
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` rows with the cursor on `row`."""
         self.count, self.row = count, row
-        self.virtual_size = Size(self.columns, count * self.tall + self._top)
+        self.virtual_size = Size(self.columns, count + self._top)
         if not keep_scroll and self.size.height:
             self._reveal()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Render a line of the screen: the heading, a row made by `draw`, or nothing."""
-        row, part = divmod(y - self._top + self.scroll_offset.y, self.tall)
-        width = self.columns
+        width, row = self.columns, y - self._top + self.scroll_offset.y
         if y < self._top and self._head is not None:
             return self.strip([(self._head(width), "dim")], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
         under = self.style_of("cursor") if row == self.row else None
-        row_strip = self.strip(self._draw(row, width * self.tall), width * self.tall, under)
-        return row_strip.crop(part * width, (part + 1) * width)
+        return self.strip(self._draw(row, width), width, under)
 
     def on_resize(self, _: events.Resize) -> None:
         """Keep the row under the cursor visible."""
-        self.virtual_size = Size(self.columns, self.count * self.tall + self._top)
+        self.virtual_size = Size(self.columns, self.count + self._top)
         self._reveal()
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked; a second click chooses it."""
         line = event.y - self.gutter.top
-        row = (line - self._top + self.scroll_offset.y) // self.tall
+        row = line - self._top + self.scroll_offset.y
         if line >= self._top and 0 <= row < self.count:
             again = row == self.row
             self._go(row)
@@ -165,7 +161,7 @@ class Rows(Lines):
 
     def action_page(self, step: int) -> None:
         """Move the cursor by `step` screenfuls."""
-        self._go(self.row + step * max(1, (self.size.height - 1) // self.tall))
+        self._go(self.row + step * max(1, self.size.height - 1))
 
     def action_go(self, row: int) -> None:
         """Put the cursor on a row; a negative number means the last one."""
@@ -181,13 +177,13 @@ class Rows(Lines):
         if row == self.row or not self.count:
             return
         before, self.row = self.row, row
-        for line in (tall * self.tall + part for tall in (before, row) for part in range(self.tall)):
-            self.refresh_line(line + self._top)
+        for changed_row in (before, row):
+            self.refresh_line(changed_row + self._top)
         self._reveal()
         self.post_message(self.Moved(self, row))
 
     def _reveal(self) -> None:
-        self.scroll_to_region(Region(0, self.row * self.tall, 1, self.tall + self._top), animate=False, force=True)
+        self.scroll_to_region(Region(0, self.row, 1, 1 + self._top), animate=False, force=True)
 
 
 class Pager(Lines):

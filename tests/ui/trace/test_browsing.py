@@ -6,7 +6,6 @@ from array import array
 
 import pytest
 from msgspec.structs import replace
-from rich.cells import cell_len
 
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.agent_names import names_of_runs
@@ -15,7 +14,6 @@ from ragrounds.ui.trace.attempt_list import (
     attempt_cells,
     differences,
     mark,
-    question_cells,
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -88,7 +86,7 @@ def test_rows_of_one_run_are_recognised_in_any_order(pages: Pages) -> None:
 
 def test_a_narrow_row_begins_with_the_question_and_a_wide_one_with_its_id(pages: Pages) -> None:
     def row(width: int) -> str:
-        return "".join(text for text, _ in attempt_cells(pages.read([1])[0], width, {}, begin="quiz/"))
+        return "".join(text for text, _ in attempt_cells(pages.read([1])[0], width, {}))
 
     assert " A      Which remedy" in row(50)
     assert "001  Which remedy helps in case 1?" in row(120)
@@ -96,7 +94,7 @@ def test_a_narrow_row_begins_with_the_question_and_a_wide_one_with_its_id(pages:
 
 def test_a_row_shows_answer_and_gold_and_a_score_only_where_it_says_more(pages: Pages) -> None:
     def words(one: AttemptSummary) -> list[str]:
-        return "".join(text for text, _ in attempt_cells(one, 60, {}, begin="quiz/")).split()[:4]
+        return "".join(text for text, _ in attempt_cells(one, 60, {})).split()[:4]
 
     right, wrong, _, failed, *_ = pages.read(range(6))
     assert words(wrong)[:3] == ["✗", "B", "A"]
@@ -104,15 +102,6 @@ def test_a_row_shows_answer_and_gold_and_a_score_only_where_it_says_more(pages: 
     assert words(replace(right, value=2 / 3))[:3] == ["½", "0.67", "A"]
     text = replace(right, value=0.0, question=replace(right.question, options={}))
     assert words(text)[:3] == ["✗", "0.00", "A"]
-
-
-@pytest.mark.parametrize(("width", "lines"), [(20, 3), (20, 1), (60, 3), (60, 0)])
-def test_the_question_below_a_row_fills_its_lines(pages: Pages, width: int, lines: int) -> None:
-    one = pages.read([0])[0]
-    for text in ("", "short", "医学 " * 90, "word " * 90, "\x1b[31m\t" * 40):
-        cells = question_cells(replace(one, question=replace(one.question, text=text)), width, lines)
-        assert [cell_len(line) for line, _ in cells] == [width] * lines
-        assert (len(text) > 90 and lines > 0) == bool(cells and cells[-1][0].rstrip().endswith("…"))
 
 
 def test_fit_counts_cells() -> None:

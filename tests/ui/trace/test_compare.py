@@ -198,19 +198,3 @@ async def test_attempts_that_were_not_made_are_compared_too(pages: Pages) -> Non
         assert screen(app).count("Not run yet.") == 2
         await press(pilot, "enter")
         assert isinstance(app.screen, BrowseScreen)
-
-
-async def test_the_list_of_questions_leads_to_each(hunt_pages: Pages) -> None:
-    app = TraceApp(hunt_pages)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await press(pilot, "4", "d")
-        shown = app.screen
-        assert isinstance(shown, CompareScreen)
-        questions, text = shown.query_one("#questions"), shown.query_one("#page")
-        assert questions.display
-        assert questions.has_focus
-        before = shown.pair_indices
-        await press(pilot, "down", "enter")
-        assert shown.pair_indices != before
-        assert text.has_focus
-        assert not questions.display

@@ -161,7 +161,6 @@ CASES = (
     Case("CompareScreen", "compare.before", "4"),
     Case("CompareScreen", "compare.open", "4", where, "BrowseScreen"),
     Case("CompareScreen", "compare.open_right", "down 4", row, 7),
-    Case("CompareScreen", "compare.which", "4"),
     Case("CompareScreen", "compare.left", "4"),
     Case("CompareScreen", "compare.right", "4"),
     Case("CompareScreen", "compare.back", "4", where, "BrowseScreen"),

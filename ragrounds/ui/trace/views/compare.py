@@ -1,28 +1,24 @@
-"""Compare screen: two answers to a question on one page, and the questions on which their runs differ."""
+"""Compare screen: two answers to a question on one page; keys lead to the questions on which their runs differ."""
 
 from __future__ import annotations
 
-from array import array
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 
 from ragrounds.base.errors import UserError
 from ragrounds.evals.trace.summaries import AttemptSummary, Pages
 from ragrounds.ui.agent_names import names_of_runs
-from ragrounds.ui.signs import score_sign
-from ragrounds.ui.text import number_of, one_line, safe
+from ragrounds.ui.text import number_of
 from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, differences
 from ragrounds.ui.trace.bars import KeyBar, TopLine
-from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
 from ragrounds.ui.trace.parting import parting_blocks, side_name
 from ragrounds.ui.trace.view import View, ViewScreen, answer
-from ragrounds.ui.trace.widgets import Pager, Rows
+from ragrounds.ui.trace.widgets import Pager
 
 
 def counterpart(pages: Pages, current: AttemptSummary) -> int | None:
@@ -64,17 +60,12 @@ class CompareScreen(ViewScreen):
     DETAIL = "page"
     DEFAULT_CSS = """
     CompareScreen {
-        & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
-        & #both { height: 1fr; }
-        & #questions { display: none; height: 8; }
-        &.-list #questions { display: block; }
-        & #page { height: 1fr; }
+        & Pager { height: 1fr; border: round $foreground 30%; &:focus { border: round $accent; } }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "next_difference(1)", "Next difference", id="compare.next"),
         Binding("W", "next_difference(-1)", "Difference before", id="compare.before", show=False),
-        Binding("d", "which", "Questions", id="compare.which"),
         Binding("left_square_bracket", "other(0)", "Other left", id="compare.left", key_display="["),
         Binding("right_square_bracket", "other(1)", "Other right", id="compare.right", key_display="]"),
         Binding("enter", "open(0)", "Open the left", id="compare.open"),
@@ -102,16 +93,12 @@ class CompareScreen(ViewScreen):
         """Positions in the pages of the two runs that `found` compares."""
         self.differences: list[ScoreDifference] = []
         """Questions on which they differ."""
-        self.texts = AttemptList(self.pages)
-        """Questions of the list, read when they become visible."""
         self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
 
     def compose(self) -> ComposeResult:
-        """Compose the list of questions, and the page."""
+        """Compose the page."""
         yield TopLine("compare")
-        with Container(id="both"):
-            yield Rows(self._question_row, id="questions", title="questions")
-            yield Pager(id="page", title="two answers")
+        yield Pager(id="page", title="two answers")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -136,21 +123,11 @@ class CompareScreen(ViewScreen):
 
     def _show_differences(self, differing: list[ScoreDifference]) -> None:
         seek, self.differences, self._finding, self._seeks = self._seeks, differing, False, False
-        self._questions_changed()
-        if seek and self.differences and not self._listed():
+        self._show_position()
+        if seek and self.differences and self._position is None:
             self._take(self.differences[0])
 
     # Showing
-
-    def _questions_changed(self) -> None:
-        """Show the list; its cursor is on the compared question if the list has it."""
-        differing, rows = self.differences, self.query_one("#questions", Rows)
-        self.texts.arrange(array("Q", (difference.row for difference in differing)), "", "asked")
-        rows.show(
-            len(differing),
-            next((row for row, difference in enumerate(differing) if difference.row == self.pair_indices[0]), 0),
-        )
-        self._show_position()
 
     def _show_pair(self) -> tuple[LoadedAttempt, LoadedAttempt]:
         read = {summary.index: summary for summary in self.pages.read(self.pair_indices)}
@@ -180,26 +157,8 @@ class CompareScreen(ViewScreen):
             parts.append("their runs were asked different questions")
         self.query_one(TopLine).tell(*parts)
 
-    def _question_row(self, row: int, width: int) -> Cells:
-        difference = self.differences[row]
-        signs = [score_sign(value) for value in (difference.first, difference.second)]
-        summary = self.texts.row_at(row)
-        epoch = f" #{difference.epoch}" if summary and summary.run.epochs > 1 else ""
-        name = safe(difference.question_id.rpartition("/")[2][:80])
-        text = one_line(summary.question.text[: width * 2], width) if summary else ""
-        cells = [(f"{sign} ", style) for sign, style in signs]
-        return [*cells, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
-
-    @on(Rows.Moved)
-    def _question_moved(self, event: Rows.Moved) -> None:
-        self._take(self.differences[event.row])
-
-    @on(Rows.Chosen)
-    def _question_chosen(self) -> None:
-        self.action_which()
-
     def _take(self, difference: ScoreDifference) -> None:
-        """Show a question of the list."""
+        """Show a question on which they differ."""
         assert self.runs is not None
         against = self.pages.row_of(self.runs[1], difference.question_id, difference.epoch)
         if against is not None:
@@ -218,23 +177,14 @@ class CompareScreen(ViewScreen):
             )
             self.app.notify(reason, markup=False)
             return
-        position = (
-            [difference.row for difference in differing].index(self.pair_indices[0])
-            if self._listed()
-            else -min(step, 0) - 1
-        )
-        row = (position + step) % len(differing)
-        self.query_one("#questions", Rows).show(len(differing), row)
-        self._take(differing[row])
+        position = -min(step, 0) - 1 if self._position is None else self._position
+        self._take(differing[(position + step) % len(differing)])
 
-    def _listed(self) -> bool:
-        return any(difference.row == self.pair_indices[0] for difference in self.differences)
-
-    def action_which(self) -> None:
-        """Show or hide the questions on which they differ."""
-        self.toggle_class("-list")
-        self.query_one("#questions" if self.has_class("-list") else "#page").focus()
-        self._questions_changed()
+    @property
+    def _position(self) -> int | None:
+        """Position of the question among those on which the runs differ; ``None`` if they do not differ on it."""
+        rows = [difference.row for difference in self.differences]
+        return rows.index(self.pair_indices[0]) if self.pair_indices[0] in rows else None
 
     def action_other(self, side: int) -> None:
         """Show the next attempt at the question on this side, of another run or epoch, never the one on the other
