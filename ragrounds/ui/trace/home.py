@@ -42,8 +42,8 @@ from ragrounds.ui.trace.widgets import Rows
 
 _SCORE = (("score", 9), ("95 %", 9))
 """First columns at the right: heading, cells. Those of costs follow."""
-_COST = 8
-"""Minimal cells of a column of costs."""
+_COST = 11
+"""Cells of a column of costs."""
 _WIDE = 100
 """Cells of a screen from which it has all columns of costs."""
 _OTHER_LINES = 9
@@ -61,8 +61,6 @@ class RunGroup(Struct):
     comparison: Comparison | None = None
     costs: dict[str, QuestionCost] = {}
     """Run id → costs of the run in the comparison."""
-    cost_cells: dict[str, int] = {}
-    """Name of a column of costs → cells of its longest figure."""
     trouble: str = ""
     """Reason why the runs cannot be compared; empty if they can."""
     folded: bool = True
@@ -94,18 +92,15 @@ class HomeScreen(Screen[int | None]):
         & Rows { height: 1fr; border: round $border-blurred; &:focus { border: round $accent; } }
         & #about { height: auto; max-height: 7; padding: 0 1; }
         & #frontier { height: auto; padding: 0 1; border: round $border-blurred; display: none; }
-        &.-high #frontier, &.-frontier #frontier, &.-wide #frontier { display: block; }
+        &.-high #frontier, &.-wide #frontier { display: block; }
         &.-narrow #body { layout: vertical; }
         &.-narrow #runs-pane { width: 100%; }
         &.-wide #frontier { width: 2fr; height: 1fr; }
-        &.-low.-narrow.-frontier #runs-pane { display: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pick", "Pick", id="home.pick"),
         Binding("c", "view('compare')", "Where they differ", id="home.compare"),
-        Binding("v", "frontier", "Cost and score", id="home.frontier"),
-        Binding("f", "filter", "Filter", id="home.filter", show=False),
         Binding("left,h", "fold(True)", "Fold", id="home.fold", show=False),
         Binding("right,l", "fold(False)", "Unfold", id="home.unfold", show=False),
         Binding("escape", "clear", "Pick none", id="home.clear", show=False),
@@ -181,11 +176,6 @@ class HomeScreen(Screen[int | None]):
             comparison = compare(self.store, finished, shared_scorers=True) if finished else None
             # Costs first: lines are drawn by another thread, which asks for them as soon as there is a comparison.
             group.costs = run_costs(comparison, comparison.headline_tables()) if comparison else {}
-            rows = comparison.rows if comparison else ()
-            group.cost_cells = {
-                column.name: max((len(column.cell(row)) for row in rows), default=0)
-                for column in cost_columns(group.costs)
-            }
             group.comparison = comparison
             group.trouble = "" if finished else "No run is finished yet."
         except UserError as error:
@@ -198,13 +188,9 @@ class HomeScreen(Screen[int | None]):
         for run in sorted(runs, key=lambda run: run.created):
             runs_by_questions.setdefault(questions_key(run), []).append(run)
         groups: list[RunGroup] = []
-        free_lines = self.size.height - _OTHER_LINES
-        if not (self.has_class("-wide") or self.has_class("-low")):  # the frontier takes lines of the list
-            free_lines -= self._picture_height + 4
-        free_lines -= len(runs_by_questions)
+        many = len(runs) + len(runs_by_questions) > self.size.height - _OTHER_LINES
         for key, members in sorted(runs_by_questions.items(), key=lambda entry: entry[1][-1].created)[::-1]:
-            free_lines -= len(members)
-            group = known_groups.get(key) or RunGroup(folded=bool(groups) and free_lines < 0)
+            group = known_groups.get(key) or RunGroup(folded=bool(groups) and many)
             group.runs, group.names = members, names_of_runs(members, names)
             groups.append(group)
         self.groups = groups
@@ -282,12 +268,7 @@ class HomeScreen(Screen[int | None]):
 
     def _columns(self, width: int) -> list[tuple[str, int]]:
         """Return the heading and the cells of each column at the right."""
-        columns = [*_SCORE]
-        for column in self._cost_columns(width, {}):
-            title = column.heading or column.name
-            longest = max((group.cost_cells.get(column.name, 0) for group in self.groups), default=0)
-            columns.append((title, max(_COST, 1 + len(title), 1 + longest)))
-        return columns
+        return [*_SCORE, *((column.heading or column.name, _COST) for column in self._cost_columns(width, {}))]
 
     def _doubt(self, run: Run) -> str:
         """Return what makes a figure doubtful: progress of an unfinished run, failures."""
@@ -343,11 +324,6 @@ class HomeScreen(Screen[int | None]):
 
     # Keys
 
-    def action_frontier(self) -> None:
-        """Show the frontier, or the list alone."""
-        self.toggle_class("-frontier")
-        self.rows.focus()
-
     def action_fold(self, folded: bool) -> None:
         """Fold or unfold the runs under the cursor."""
         if self.selection is None or self.selection[0].folded == folded:
@@ -381,11 +357,6 @@ class HomeScreen(Screen[int | None]):
             self.action_fold(False)
         elif self.selection is not None:
             await self.action_view("attempts" if self.selection[1] or len(self.selection[0].runs) == 1 else "grid")
-
-    async def action_filter(self) -> None:
-        """Filter the attempts of the runs under the cursor."""
-        await self.action_view("attempts")
-        self.app.call_after_refresh(self.app.run_action, "filter")
 
     async def action_view(self, name: str) -> None:
         """Open a view of the picked runs, else of those under the cursor.

@@ -110,8 +110,6 @@ CASES = (
     Case("HomeScreen", "home.pick", "0 down", lambda app: len(app.screen.picked), 1),  # type: ignore[attr-defined]
     Case("HomeScreen", "home.clear", "0 down space", lambda app: app.screen.picked, []),  # type: ignore[attr-defined]
     Case("HomeScreen", "home.compare", "0 down", where, "CompareScreen"),
-    Case("HomeScreen", "home.frontier", "0", lambda app: app.screen.has_class("-frontier"), True),
-    Case("HomeScreen", "home.filter", "0", where, "FilterScreen"),
     Case("HomeScreen", "home.fold", "0"),
     Case("HomeScreen", "home.unfold", "0 left"),
     Case("TraceApp", "help", "", lambda app: len(app.screen.query(HelpPanel)), 1),

@@ -29,7 +29,6 @@ from ragrounds.ui.trace.themes import DARK, LIGHT
 from ragrounds.ui.trace.view import ReadingPace
 from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
-from ragrounds.ui.trace.widgets import Rows
 from tests.rows import each_row
 from tests.ui.trace.making import Journal, attempt, fill, make_run, model_call, question, score, step
 from tests.ui.trace.seeing import press, screen, settle
@@ -217,24 +216,13 @@ async def test_what_is_written_meanwhile_appears(several: Store) -> None:
         assert "quiz · 3 questions" in screen(app)
 
 
-async def test_the_frontier_has_a_key_where_it_has_no_room(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        assert "dollars at full price" not in screen(app)
-        await press(pilot, "v")
-        assert "dollars at full price" in screen(app)
-        await press(pilot, "v")
-        assert app.focused is app.screen.query_one("#runs", Rows)
-
-
 async def test_an_empty_store_says_what_makes_runs(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         app = TraceApp(store)
         async with app.run_test(size=(80, 24)) as pilot:
             await settle(pilot)
             assert "`ragrounds run` makes some" in screen(app)
-            await press(pilot, "enter", "space", "c", "right", "v", "3")
+            await press(pilot, "enter", "space", "c", "right", "3")
             home(pilot)
 
 
