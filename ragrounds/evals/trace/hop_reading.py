@@ -120,19 +120,3 @@ def may_have_searched(pages: Pages, run: Run) -> bool:
         searched = sa.or_(attempts.c.searches > 0, attempts.c.tool_calls > 0)
         statement = sa.select(attempts.c.epoch).where(attempts.c.run == pages.number(run), searched).limit(1)
         return connection.execute(statement).first() is not None
-
-
-def usual_searches(pages: Pages) -> int:
-    """Return the number of searches that 95 % of the attempts do not exceed, by the stored facts; 0 without facts."""
-    table = schema.facts
-    n_searches = table.c.hops + table.c.failed_searches
-    with pages.connect() as connection:
-        numbers = [pages.number(run) for run in pages.runs]
-        statement = sa.select(n_searches, sa.func.count()).where(table.c.run.in_(numbers)).group_by(n_searches)
-        histogram = sorted((int(searches), int(count)) for searches, count in connection.execute(statement))
-    remaining = 0.95 * sum(count for _, count in histogram)
-    for searches, count in histogram:
-        remaining -= count
-        if remaining <= 0:
-            return searches
-    return 0

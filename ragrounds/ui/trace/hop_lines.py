@@ -36,8 +36,8 @@ _SHOWN_ANSWER = 80
 """Characters kept of an answer."""
 _NARROWEST = 60
 """Minimal columns of a line."""
-_UNREAD = " (unread)"
-"""Suffix of the option that a scorer counts if no answer could be read."""
+_MOST = 6
+"""Hops next to each other: few attempts have more, and their columns would leave no room for queries."""
 
 
 class HopLine(Struct, frozen=True, kw_only=True):
@@ -57,10 +57,8 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
     if read.attempt is not None and not summary.question.options:
         # The prediction of an answer in words is a judge's verdict.
         answer = answer_text(read.attempt, summary.question).strip()
-    if summary.outcome != "answered" or not answer:
+    if summary.outcome not in ("answered", "unreadable") or not answer:
         answer = summary.outcome.replace("_", " ")
-    if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
-        answer = f"{summary.prediction[: _SHOWN_ANSWER - len(_UNREAD)]}{_UNREAD}"
     return HopLine(
         hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],
@@ -88,18 +86,19 @@ def hop_columns(width: int, agents: Mapping[str, str], hop_count: int) -> HopCol
     answer = 4 if width < 100 else 11 if width < 160 else 20
     other_columns = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
-    if (width - other_columns - question) // max(1, hop_count) < _GENEROUS:
+    hop_count = max(1, min(hop_count, _MOST))
+    if (width - other_columns - question) // hop_count < _GENEROUS:
         question = 9  # queries are more informative than the beginning of the question
     room = width - other_columns - question - _MORE
-    visible = max(1, min(max(1, hop_count), room // _LEAST))
+    visible = max(1, min(hop_count, room // _LEAST))
     hop = max(_LEAST, min(_WIDEST, room // visible))
     return HopColumns(agent, question + max(0, room - visible * hop), hop, visible, answer, _CAUSE)
 
 
-def hop_heading(columns: HopColumns, first: int, hop_count: int) -> str:
-    """Return the headings of the columns; `first` is the first visible hop, from 0; `hop_count` counts all."""
-    names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, hop_count + 1)]
-    titles = "".join(fit(name, columns.hop) for name in names[: columns.visible])
+def hop_heading(columns: HopColumns, first: int) -> str:
+    """Return the headings of the columns; `first` is the first visible hop, from 0."""
+    numbers = range(first + 1, first + columns.visible + 1)
+    titles = "".join(fit(f"search {number}" if columns.hop >= 10 else f"{number}", columns.hop) for number in numbers)
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
     hops = fit(titles, columns.visible * columns.hop + _MORE)
     return head + hops + fit("answer" if columns.answer > 6 else "ans", columns.answer) + fit("likely", columns.cause)
@@ -142,10 +141,7 @@ def hop_cells(
     beyond = len(line.hops) - first - columns.visible
     cells.append((fit(f"+{beyond}" if beyond > 0 else "", _MORE), "dim"))
     style = mark(summary)[1]
-    answer = line.answer
-    if len(answer) >= columns.answer and answer.endswith(_UNREAD):
-        answer = answer.removesuffix(_UNREAD) + "?"
-    cells.append((fit(one_line(answer, columns.answer), columns.answer - 1) + " ", style))
+    cells.append((fit(one_line(line.answer, columns.answer), columns.answer - 1) + " ", style))
     cells.append((fit(line.cause.word if line.cause else "", columns.cause), "note"))
     return cells
 
@@ -174,9 +170,8 @@ def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str
     attempt_lines: list[tuple[AttemptSummary, HopLine]] = [(attempt.summary, hop_line(attempt)) for attempt in read]
     if not attempt_lines:
         return ""
-    counts = sorted(len(line.hops) for _, line in attempt_lines)
-    columns = hop_columns(max(width, _NARROWEST), agents, max(1, counts[int(0.95 * (len(counts) - 1))]))
-    lines = [hop_heading(columns, 0, columns.visible)]
+    columns = hop_columns(max(width, _NARROWEST), agents, max(len(line.hops) for _, line in attempt_lines))
+    lines = [hop_heading(columns, 0)]
     for summary, line in attempt_lines:
         lines.append("".join(text for text, _ in hop_cells(summary, line, columns, agents)))
     legend = LEGEND if width >= len(LEGEND) else NARROW_LEGEND

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from ragrounds.evals.trace.hop_reading import HopReader, usual_searches
+from ragrounds.evals.trace.hop_reading import HopReader
 from ragrounds.evals.trace.summaries import AttemptSummary
 from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import safe
@@ -73,9 +73,7 @@ class HopScreen(ViewScreen):
         self.first = 0
         """Number of the first visible hop."""
         self.hop_count = 1
-        """Number of columns for searches: enough for nearly all attempts."""
-        self.counted = False
-        """True if `most` was computed from all attempts, not only from those read so far."""
+        """Largest number of searches of an attempt that was read."""
         self.lines: dict[int, tuple[AttemptSummary, HopLine]] = {}
         """Lines by index in the pages, each with the row it was made from: during a run, rows change."""
         self._loaded: LoadedAttempt | None = None
@@ -95,24 +93,12 @@ class HopScreen(ViewScreen):
         """Show the list with the cursor of the main screen."""
         self.rows.focus()
         self.relisted()
-        self._count()
 
     def show_new_records(self) -> None:
         """Show what was written since the last look."""
         self.attempt_list.forget()
         self.rows.refresh()
         self.show_hop()
-        self._count()
-
-    @work(thread=True, group="count")
-    def _count(self) -> None:
-        column_count = usual_searches(self.attempt_list.pages)
-        if column_count:
-            answer(self, self._counted, column_count)
-
-    def _counted(self, column_count: int) -> None:
-        self.hop_count, self.counted = column_count, True
-        self.rows.refresh()
 
     def on_resize(self) -> None:
         """Use the short legend if the screen is narrow."""
@@ -133,7 +119,7 @@ class HopScreen(ViewScreen):
         return hop_columns(width, self.agents, self.hop_count)
 
     def _heading(self, width: int) -> str:
-        return hop_heading(self._columns(width), self.first, self.hop_count)
+        return hop_heading(self._columns(width), self.first)
 
     def _row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.row_at(row)
@@ -179,8 +165,7 @@ class HopScreen(ViewScreen):
         self.lines.update(lines)
         for index in list(self.lines)[: max(0, len(self.lines) - _KEPT)]:
             del self.lines[index]
-        if not self.counted:
-            self.hop_count = max(self.hop_count, *(len(line.hops) for _, line in lines.values()))
+        self.hop_count = max(self.hop_count, *(len(line.hops) for _, line in lines.values()))
         self.rows.refresh()
 
     # Showing
