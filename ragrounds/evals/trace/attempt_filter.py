@@ -166,11 +166,14 @@ _WIDE = str.maketrans("：＜＞＝（）！　", ":<>=()! ")
 """Signs that mean the same. Each replaces exactly one character, so that positions stay valid."""
 _QUOTED = r"""(?P<quoted>"(?:[^"\\]|\\.)*"\*?|[“”„«»](?:[^“”„«»\\]|\\.)*[“”„«»]\*?)|(?P<unclosed>["“”„«»])"""
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<bracket>[()])|{_QUOTED}|(?P<sign><=|>=|!=|==|[<>=:])|(?P<word>[^\s()\"“”„«»<>=:!]+|!))", re.DOTALL
+    rf"\s*(?:(?P<bracket>[()])|{_QUOTED}|(?P<sign><=|>=|!=|==|[<>=:])"
+    r"|(?P<phrase>(?:gold\s+(?:not\s+)?(?:(?:all\s+)?(?:found|seen|cut|known)|rank|hop)|not\s+run)\b)"
+    r"|(?P<word>[^\s()\"“”„«»<>=:!]+|!))",
+    re.DOTALL | re.IGNORECASE,
 )
 _VALUE = re.compile(rf"\s*(?:{_QUOTED}|(?P<word>(?:\[[^\]\s]*\]|[^\s()\"“”„«»])+))", re.DOTALL)
 """Value after a sign. A name may have brackets with signs in them, ``vanilla_rag[top_k=8]``."""
-_GOLD = {words: replacement for words, replacement, _ in GOLD_PHRASES if replacement}
+_GOLD = {words: replacement for words, replacement, _ in GOLD_PHRASES}
 _ALONE = {"noted": "noted", "error": "troubled"}
 """Words that are flags if no sign follows them."""
 
@@ -236,8 +239,6 @@ class _Parser(TokenReader):
         """Parse one condition, with an optional `not` before it."""
         opposite = False
         while self.skip("not"):
-            if self.skip("run"):
-                return Unless(FlagTest("not_run")) if opposite else FlagTest("not_run")
             opposite = not opposite
         condition = self._positive(self.take())
         return Unless(condition) if opposite else condition
@@ -247,7 +248,7 @@ class _Parser(TokenReader):
             return self._bracketed(token)
         if token.kind == "quoted":
             return TextTest(_as_phrase(token), (), token.position)
-        if token.kind == "word" and token.plain not in _CONNECTING and token.text != "!":
+        if token.kind in ("word", "phrase") and token.plain not in _CONNECTING and token.text != "!":
             return self._word(token)
         if token.kind == "end":
             raise FilterError("A condition is missing at the end: wrong, hops>3, agent:direct …", token.position, 1)
@@ -265,10 +266,19 @@ class _Parser(TokenReader):
         return expression
 
     def _word(self, token: Token) -> Wanted:
-        name = ALIASES.get(token.plain, token.plain)
-        if name == "gold":
-            return self._gold(token)
-        field, ahead = BY_NAME.get(name), self.peek()
+        words, ahead = " ".join(token.plain.split()), self.peek()
+        if words.startswith("gold not "):
+            return Unless(self._word(Token("phrase", words.replace(" not", "", 1), token.position)))
+        if ahead.kind != "sign" and (expression := _GOLD.get(words)):
+            return _Parser(expression).single()
+        if words == "gold":
+            raise _error(
+                token,
+                "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
+                'As text: "gold".',
+            )
+        name = ALIASES.get(words, words.replace(" ", "_"))
+        field = BY_NAME.get(name)
         if field is None:
             if ahead.kind != "sign":
                 return TextTest(token.text, (), token.position)
@@ -321,27 +331,6 @@ class _Parser(TokenReader):
             expected = f"expected {HOW_WRITTEN[field.unit]}, as in {field.example}"
             raise _error(value, f"{field.name}{sign.text}{text}: {expected}.")
         return NumberTest(field.name, comparison, figure)
-
-    def _gold(self, token: Token) -> Wanted:
-        """Parse ``gold found``, ``gold not seen``, ``gold all found`` or ``gold rank<=5``."""
-        opposite, every = self.skip("not"), self.skip("all")
-        ahead = self.take()
-        field, words = BY_NAME.get(f"gold_{ahead.plain}"), f"{'all ' if every else ''}{ahead.plain}"
-        if field is not None and not every and self.peek().kind == "sign":
-            condition = self._compared(field, self.take())
-        elif opposite and (exactly := _GOLD.get(f"gold not {words}")):
-            return _Parser(exactly).single()
-        elif replacement := _GOLD.get(f"gold {words}"):
-            condition = _Parser(replacement).single()
-        elif field is not None and not every:
-            raise _error(ahead, f"gold {ahead.text} needs a number: {field.example}.")
-        else:
-            raise _error(
-                token,
-                "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
-                'As text: "gold".',
-            )
-        return Unless(condition) if opposite else condition
 
 
 def _unquoted(token: Token) -> str:

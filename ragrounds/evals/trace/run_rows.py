@@ -134,9 +134,7 @@ class RowNames:
         return self._subjects[questions]
 
     def values(self, field: str) -> list[tuple[str, int]]:
-        """Return the values of a field and the number of rows with each, the most frequent first; of questions the
-        first 200.
-        """
+        """Return the values of a field and the number of rows with each, the most frequent first."""
         counted: Counter[str] = Counter()
         for run in self.runs:
             if field in _OF_RUN:
@@ -146,13 +144,8 @@ class RowNames:
                 for code, count in Counter(subjects.by_position).items():
                     counted[subjects.names[code]] += count * run.epochs
         columns = {"status": _A.c.status, "mark": _N.c.mark, "author": _N.c.author, "note": _F.c.notes}
-        statement: Statement | None = None
         if (column := columns.get(field)) is not None:
             statement = sa.select(column, sa.func.count()).where(column.table.c.run.in_(self.numbers)).group_by(column)
-        elif field == "question" and self.runs:
-            statement = sa.select(_Q.c.question_id, sa.literal(len(self.runs))).order_by(_Q.c.position).limit(_SHOWN)
-            statement = statement.where(_Q.c.set == self.runs[0].questions)
-        if statement is not None:
             with autocommit(self.store.engine) as connection:
                 for name, count in connection.execute(statement):
                     for value in str(name).split() if field == "note" else filter(None, (str(name),)):
@@ -174,8 +167,6 @@ class RowNames:
             yield from connection.execute(statement).scalars()
 
 
-_SHOWN = 200
-"""Number of questions that are offered for completion."""
 _OF_RUN: dict[str, Callable[[Run], str]] = {
     "agent": lambda run: run.agent,
     "run": lambda run: run.id,

@@ -262,7 +262,7 @@ class Pages:
         """Return the values of a field of the filter language, and the number of rows with each, the most frequent
         first.
 
-        Empty if the field has no names as values. Of questions it returns the first 200.
+        Empty if the field has no names as values.
         """
         return self.names.values(field)
 

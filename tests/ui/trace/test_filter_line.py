@@ -55,7 +55,6 @@ def offered(text: str) -> list[Suggestion]:
         ("wrong and gold not", "gold not found", "wrong and gold not found "),
         ("gold not s", "gold not seen", "gold not seen "),
         ("(gold r", "gold rank<=", "(gold rank<="),
-        ("gold seen", " and", "gold seen and "),
         ("gold found wro", "wrong", "gold found wrong "),
         ("subject:he", 'subject:"heart and blood"', 'subject:"heart and blood" '),
     ],
@@ -69,10 +68,6 @@ def test_a_word_is_completed(typed: str, first: str, line: str | None) -> None:
 
 def test_values_say_how_many_attempts_have_them() -> None:
     assert [(one.label, one.about) for one in offered("agent:dir")] == [("agent:direct", "20 attempts")]
-
-
-def test_a_value_that_is_complete_goes_on() -> None:
-    assert [one.text for one in offered("agent:direct")] == ["agent:direct and ", "agent:direct or "]
 
 
 def test_what_stands_behind_the_cursor_stays() -> None:
