@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from ragrounds.base.contracts import SearchRequest
 from ragrounds.base.records import DRAWN, Call, Noted, Score, Step, Usage
 from ragrounds.base.replies import read_reply
@@ -28,16 +26,14 @@ from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
-from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
-from ragrounds.ui.trace.search_details import fate_words, found_blocks, sources
-from ragrounds.ui.trace.tree import Node, measured, walk
+from ragrounds.ui.trace.row_text import fault_words, given_text
+from ragrounds.ui.trace.search_details import found_blocks, has_later_prompt, sources
+from ragrounds.ui.trace.tree import Node, measured
 
 _GOLD = 5
 """Gold documents that are named."""
 _TITLE = 80
 """Columns of a document's title."""
-_HOPS = 30
-"""Hops that the detail of an attempt lists."""
 _USUAL = frozenset({"tool"})
 """Notes on normal events: the result of a tool."""
 
@@ -47,13 +43,9 @@ def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     if node.call is not None:
         return [*_call(loaded, node), *(_step_context(node.step, more=True) if node.step else ())]
     if node.step is not None:
-        return list(_step(loaded, node))
+        return list(_step(node))
     if node.kind == "round":
-        blocks = [TextBlock(f"{node.label}  {_spent_words(node)}", "heading")]
-        for child in node.children:
-            row, style = child.folded or child.row, "trouble" if child.troubled else "plain"
-            blocks.append(TextBlock(f"{row.plain}  {_spent_words(child)}", style, 2, elsewhere=True))
-        return [*blocks, *_call_results(loaded, node)]
+        return [TextBlock(f"{node.label}  {_spent_words(node)}", "heading"), *_child_rows(node)]
     return list(_attempt(loaded))
 
 
@@ -151,23 +143,14 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
 
 
 def _course_of_attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    """Yield the likely cause of a wrong answer, the fate of gold documents, and the hops, one line each."""
-    hops, cause = loaded.hops, cause_in(loaded)
+    """Yield the likely cause of a wrong answer, and the fate of gold documents."""
+    cause = cause_in(loaded)
     for event in loaded.attempt.events if loaded.attempt else ():
         if isinstance(event, Noted) and event.what == DRAWN:
             yield TextBlock(event.text.partition(":")[0], "note")
     if cause is not None and cause.word != "not ended":
         yield TextBlock(cause.description, "note")
     yield from _gold_lines(loaded)
-    if hops:
-        yield TextBlock("\nhops", "heading")
-    for hop in hops[:_HOPS]:
-        row = call_row(f"{hop.number}.", hop.traced, hop)
-        fates = f"; {fate_words(hop.found)}" if hop.found else ""
-        style = "trouble" if hop.error else "gold" if hop.gold_ranks else "plain"
-        yield TextBlock(row.plain + fates, style, elsewhere=True)
-    if len(hops) > _HOPS:
-        yield TextBlock(f"and {len(hops) - _HOPS} more", "dim")
 
 
 def _unfinished(loaded: LoadedAttempt) -> TextBlock:
@@ -194,16 +177,12 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
                 yield from reply_blocks(reply.text, 2)
 
 
-def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
+def _step(node: Node) -> Iterator[TextBlock]:
     step = node.step
     assert step is not None
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
-    for child in node.children:
-        yield TextBlock(
-            f"{child.row.plain}  {_spent_words(child)}", "trouble" if child.troubled else "plain", elsewhere=True
-        )
-    yield from _call_results(loaded, node)
+    yield from _child_rows(node)
     yield from _step_context(step, more=bool(node.children))
 
 
@@ -224,17 +203,10 @@ def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
         yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)
 
 
-def _call_results(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
-    """Yield what the calls below a node found and replied: the first part of their own details."""
-    for descendant in walk(node):
-        if descendant.call is None or descendant.call.error:
-            continue
-        yield TextBlock(f"\n{descendant.row.plain}", "heading", elsewhere=True)
-        if (hop := loaded.hop_of(descendant.call_number)) is not None:
-            yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
-        reply = loaded.traced[descendant.call_number].reply
-        if reply is not None and reply.text.strip():
-            yield from (replace(block, elsewhere=True) for block in reply_blocks(reply.text.strip()))
+def _child_rows(node: Node) -> Iterator[TextBlock]:
+    for child in node.children:
+        row, style = child.folded or child.row, "trouble" if child.troubled else "plain"
+        yield TextBlock(f"{row.plain}  {_spent_words(child)}", style, 2)
 
 
 def _usage_words(used: Usage | None) -> str:
@@ -354,9 +326,7 @@ def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
     first, best = hits[0]
     title = next((one_line(passage.passage.title, _TITLE) for _, passage in hits if passage.passage.title.strip()), "")
     fate = min((passage.fate for _, passage in hits), key=FATES.index)
-    # Only a prompt that was recorded after the search shows whether the passage was seen.
-    followed = first.untimed or any(call.asked is not None for call in loaded.traced[first.call + 1 :])
-    fate_text = f", {fate}" if followed else ""
+    fate_text = f", {fate}" if has_later_prompt(loaded, first) else ""
     label = title or one_line(name, _TITLE)
     return TextBlock(f"gold: {label}, found at {best.rank} by search {first.number}{fate_text}", "gold")
 

@@ -40,8 +40,6 @@ class TextBlock(Struct, frozen=True):
     indent: int = 0
     spans: tuple[tuple[int, int, str], ...] = ()
     """Begin, end, style: parts of `text` with another style."""
-    elsewhere: bool = False
-    """True if the detail of another node shows it too, where a search finds it."""
     more: bool = False
     """True if it is not needed at first: a full passage, text of earlier prompts."""
     markdown: bool = False

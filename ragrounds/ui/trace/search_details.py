@@ -1,11 +1,8 @@
-"""Detail of a search: the passages by rank, with the matching sentence and their fate; the prompts that contained them;
-then all texts in full."""
+"""Detail of a search: the passages by rank, with the matching sentence and their fate; then all texts in full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-from msgspec.structs import replace
 
 from ragrounds.base.records import Passage
 from ragrounds.evals.trace.hops import FATES, FoundPassage, Hop
@@ -13,27 +10,21 @@ from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import TextBlock, shown_text
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
-from ragrounds.ui.trace.replies import reply_blocks
+from ragrounds.ui.trace.matching import matching_sentence, query_terms
 
 Span = tuple[int, int, str]
 
 
-def found_blocks(loaded: LoadedAttempt, hop: Hop, brief: bool = False) -> Iterator[TextBlock]:
-    """Yield the passages of a search and their fate; if `brief`, without the prompts that saw them and full texts."""
+def found_blocks(loaded: LoadedAttempt, hop: Hop) -> Iterator[TextBlock]:
+    """Yield the passages of a search and their fate, then their texts in full."""
     hits, golden = hop.found, set(loaded.summary.gold.documents)
     yield _summary(hop, golden)
-    terms = query_terms(hop.query)
-    common = term_counts([hit.passage.text for hit in hits], terms)
-    readers = prompts_of(loaded, hop)
+    terms, has_readers = query_terms(hop.query), has_later_prompt(loaded, hop)
     for hit in hits:
-        yield _line(loaded, hit, bool(readers))
-        excerpt = matching_sentence(shown_text(hit.passage.text), terms, common)
+        yield _line(loaded, hit, has_readers)
+        excerpt = matching_sentence(shown_text(hit.passage.text), terms)
         spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
         yield TextBlock(excerpt.text or "(no text)", "plain" if hit.gold else "dim", 5, spans=spans)
-    if brief:
-        return
-    yield from _readers(loaded, hop, readers)
     yield from _whole_texts(hits)
 
 
@@ -94,32 +85,9 @@ def _names(loaded: LoadedAttempt, call_numbers: Sequence[int]) -> str:
     return one_line(", ".join(names), 60)
 
 
-def prompts_of(loaded: LoadedAttempt, hop: Hop) -> list[int]:
-    """Return the numbers of the recorded model calls after a search; of all calls if the search's time is unknown."""
-    first = 0 if hop.untimed else hop.call + 1
-    return [
-        call_number for call_number, call in enumerate(loaded.traced) if call_number >= first and call.asked is not None
-    ]
-
-
-def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[TextBlock]:
-    """Yield the prompts that contained any of the passages, with their replies."""
-    readers = sorted({call_number for hit in hop.found for call_number in hit.prompts})
-    if not readers:
-        if hop.found:
-            reason = "no later prompt held any of them" if later else "no prompt after it is recorded"
-            if hop.untimed:
-                reason = "no recorded prompt holds any of them; which calls came after the search is not known"
-            yield TextBlock(f"\n{reason}", "trouble" if later and not hop.untimed else "dim")
-        return
-    yield TextBlock("\nthe prompt that saw it" if len(readers) == 1 else "\nthe prompts that saw it", "heading")
-    for call_number in readers:
-        traced = loaded.traced[call_number]
-        yield TextBlock(f"{_names(loaded, [call_number])}: {_passages_in(hop, call_number)}", "key", elsewhere=True)
-        if traced.reply is not None:
-            title = "kept by reading" if traced.call.role == "reading" else "replied"
-            yield TextBlock(f"{title}:", "dim", 2)
-            yield from (replace(block, elsewhere=True) for block in reply_blocks(traced.reply.text, 2))
+def has_later_prompt(loaded: LoadedAttempt, hop: Hop) -> bool:
+    """Return True if a prompt after a search is recorded, which shows whether its passages were seen."""
+    return hop.untimed or any(call.asked is not None for call in loaded.traced[hop.call + 1 :])
 
 
 def _passages_in(hop: Hop, call_number: int) -> str:

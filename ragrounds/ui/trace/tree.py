@@ -7,7 +7,7 @@ with an unknown part is unknown. The time of a node is from its beginning to its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -134,11 +134,6 @@ class _Builder:
         self._steps = {step.index: step for step in steps_of(events)}
         self._facts = call_facts
         called = [event for event in events if isinstance(event, Called)]
-        homes = _writers(self._steps.values(), called, call_facts.hops)
-        for number, index in homes.items():
-            call, outside, home = called[number].call, self._steps[-1], self._steps[index]
-            self._steps[-1] = replace(outside, calls=tuple(other for other in outside.calls if other is not call))
-            self._steps[index] = replace(home, calls=(*home.calls, call))
         self._rows: dict[int, RowText] = {}
         self._end = end
         self._inside: dict[int, list[Step]] = {}
@@ -151,7 +146,7 @@ class _Builder:
                 self._inside.setdefault(around[-1] if around else -1, []).append(step)
         self._call_numbers: dict[int, list[int]] = {}
         for number, event in enumerate(called):
-            self._call_numbers.setdefault(homes.get(number, event.step), []).append(number)
+            self._call_numbers.setdefault(event.step, []).append(number)
         entered = {event.step for event in events if isinstance(event, Entered)}
         # Calls outside of all steps, or in a step without other data, are shown at the top.
         for index in [index for index in self._call_numbers if index not in entered and index != -1]:
@@ -222,37 +217,6 @@ class _Builder:
             self._rows[call_number] = call_row(name, facts.calls[call_number], facts.hops.get(call_number))
         row = replace(self._rows[call_number], name=name)
         return replace(row, annotations=(*facts.outcome, *row.annotations)) if call_number == facts.answer else row
-
-
-def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:
-    """Map searches outside of all nodes, with unknown time, to the first step that wrote any of their passages.
-
-    Without a step they would be shown after the answer, as if they had come last.
-
-    Args:
-        steps: steps of the attempt.
-        called: its calls in order.
-        hops: its searches by number of their call.
-    """
-    homes: dict[int, int] = {}
-    inner = sorted((step for step in steps if step.index >= 0), key=lambda step: (step.at, step.index))
-    for number, hop in hops.items():
-        if not hop.untimed or number >= len(called) or called[number].step != -1:
-            continue
-        texts = {text for hit in hop.found for text in (hit.passage.id, hit.passage.text.strip()) if text}
-        home = next((step.index for step in inner if _contains_text(step.changes, texts)), None)
-        if home is not None:
-            homes[number] = home
-    return homes
-
-
-def _contains_text(value: object, texts: set[str]) -> bool:
-    """Return True if any of these texts is in the value that a node wrote to the state."""
-    if isinstance(value, str):
-        return value.strip() in texts
-    if isinstance(value, Mapping):
-        return any(_contains_text(part, texts) for part in value.values())
-    return isinstance(value, list | tuple) and any(_contains_text(part, texts) for part in value)
 
 
 def _folded_row(name: str, below: Sequence[Node]) -> RowText:

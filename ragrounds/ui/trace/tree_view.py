@@ -112,7 +112,7 @@ class TreeState:
         pattern = search_pattern(text)
         for node in walk(self.root):
             blocks = () if node.kind == "round" else detail(self.loaded, node)
-            if any(pattern.search(shown_text(block.text)) for block in blocks if not block.elsewhere):
+            if any(pattern.search(shown_text(block.text)) for block in blocks):
                 self._matches.append(node.key)
                 key: str | None = node.key
                 while key is not None and key not in self._visible_keys:

@@ -93,8 +93,6 @@ def test_passages_by_rank_with_the_sentence_that_matched_and_what_became_of_them
         ("★  1. Chapter 1", "gold"), ("gold", "gold"), ("new", "new"), ("seen by read", "right"),
     ]  # fmt: skip
     assert "   2. Chapter 2   new, not seen" in texts
-    assert texts[texts.index("\nthe prompt that saw it") + 1] == "read: ★1 whole"
-    assert texts[texts.index("kept by reading:") + 1] == "Kept in round 1: aspirin."
 
 
 def test_every_text_stands_whole_below(loaded: LoadedAttempt) -> None:
@@ -151,13 +149,12 @@ def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> No
     assert probability_of(Reply(text="So A")) == ""
 
 
-def test_a_round_tells_what_its_calls_found_and_replied(loaded: LoadedAttempt) -> None:
-    found = at(loaded, "round step 2")
-    texts = [block.text for block in found]
-    assert texts[0] == "round 2  2.0 s, 120 tokens, $0.01"
-    assert texts[texts.index("\nsearch “query 1” → 2, gold at 1") + 1].startswith("\n2 passages: 2 new; gold at 1")
-    assert texts[-1] == "Kept in round 1: aspirin."
-    assert all(block.elsewhere for block in found[1:])
+def test_a_round_has_a_line_for_each_step(loaded: LoadedAttempt) -> None:
+    assert [block.text for block in at(loaded, "round step 2")] == [
+        "round 2  2.0 s, 120 tokens, $0.01",
+        "search “query 1” → 2, gold at 1  500 ms, 0 tokens, $0.00",
+        "read “Kept in round 1: aspirin.”  1.5 s, 120 tokens, $0.01",
+    ]
 
 
 def test_the_new_part_of_a_prompt_stands_first_and_the_whole_below(loaded: LoadedAttempt) -> None:
@@ -172,9 +169,8 @@ def test_the_new_part_of_a_prompt_stands_first_and_the_whole_below(loaded: Loade
     assert ("You are careful.", "dim", True) in [(block.text, block.style, block.more) for block in found]
 
 
-def test_an_attempt_lists_its_searches_and_the_likely_cause(pages: Pages) -> None:
+def test_an_attempt_has_the_likely_cause_and_the_fate_of_gold(pages: Pages) -> None:
     wrong = LoadedAttempt(pages, pages.read([10])[0])
     texts = [block.text for block in detail(wrong, wrong.root)]
-    assert texts[texts.index("\nhops") + 1] == "1. “query 0” → 2, gold at 1; 1 seen, 1 not seen"
     assert any(text.startswith("likely ") and ": " in text for text in texts)
     assert "gold: Chapter 1, found at 1 by search 1, seen" in texts
