@@ -27,7 +27,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.replies import json_in, reply_blocks, value_text
 from ragrounds.ui.trace.row_text import fault_words, given_text
-from ragrounds.ui.trace.search_details import found_blocks, has_later_prompt, sources
+from ragrounds.ui.trace.search_details import found_blocks, has_later_prompt
 from ragrounds.ui.trace.tree import Node, measured
 
 _GOLD = 5
@@ -41,7 +41,7 @@ _USUAL = frozenset({"tool"})
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     """Return the detail of a node, in blocks of text."""
     if node.call is not None:
-        return [*_call(loaded, node), *(_step_context(node.step, more=True) if node.step else ())]
+        return [*_call(loaded, node), *(_step_context(node.step) if node.step else ())]
     if node.step is not None:
         return list(_step(node))
     if node.kind == "round":
@@ -183,14 +183,11 @@ def _step(node: Node) -> Iterator[TextBlock]:
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
     yield from _child_rows(node)
-    yield from _step_context(step, more=bool(node.children))
+    yield from _step_context(step)
 
 
-def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
-    """Yield the error, the notes and the state changes of a step.
-
-    State changes are marked as further details if `more`: the calls of the step come first.
-    """
+def _step_context(step: Step) -> Iterator[TextBlock]:
+    """Yield the error, the notes and the state changes of a step."""
     if step.error or step.notes:
         yield TextBlock("\nin this step", "heading")
     if step.error:
@@ -199,8 +196,8 @@ def _step_context(step: Step, more: bool) -> Iterator[TextBlock]:
         sign = "" if note.what in _USUAL else "! "
         yield TextBlock(f"{sign}{note.what}: {note.text}", "trouble" if note.what == "traceback" else "note")
     if step.changes:
-        yield TextBlock("\nwrote to the state", "heading", more=more)
-        yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)
+        yield TextBlock("\nwrote to the state", "heading")
+        yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2))
 
 
 def _child_rows(node: Node) -> Iterator[TextBlock]:
@@ -282,8 +279,6 @@ def search_blocks(loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None) 
     else:
         yield from _query(searched, hop, recorded.when)
     if hop is not None and not recorded.call.error:
-        if source := sources(recorded):
-            yield TextBlock(source, "dim")
         yield from found_blocks(loaded, hop)
 
 

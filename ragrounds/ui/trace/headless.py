@@ -59,7 +59,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         console.print(Rule(Text(one_line(title, 110)), align="left"))
         if node.kind == "attempt" and trace.notes:
             console.print(Text(f"notes: {notes_cell(trace.notes)}"), soft_wrap=True)
-        print_blocks([block for block in detail(loaded, node) if full or not block.more], console, full)
+        print_blocks(detail(loaded, node), console, full)
         if node.kind == "attempt":
             console.print()
             lines = tree_lines(loaded, max(80, console.width) if console.is_terminal else 150)

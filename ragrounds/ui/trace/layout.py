@@ -40,8 +40,6 @@ class TextBlock(Struct, frozen=True):
     indent: int = 0
     spans: tuple[tuple[int, int, str], ...] = ()
     """Begin, end, style: parts of `text` with another style."""
-    more: bool = False
-    """True if it is not needed at first: a full passage, text of earlier prompts."""
     markdown: bool = False
     """True to lay it out as Markdown in the reading mode; the raw mode shows it as it was written."""
     only: Literal["", "read", "raw"] = ""

@@ -1,22 +1,21 @@
-"""Detail of a model call, by turns: the new part of a growing prompt first, the reply, then the whole prompt."""
+"""Detail of a model call: the prompt by turns, folded where an earlier prompt had the same text, and the reply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from ragrounds.base.contracts import Request
-from ragrounds.base.records import Message, Reply, ToolCall
+from ragrounds.base.records import Message, Reply
 from ragrounds.ui.call_words import probability_of, terms_of
-from ragrounds.ui.text import number_of
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.replies import reply_blocks
 from ragrounds.ui.trace.search_details import held_by
 
-FOLD = 12
-"""Lines shown of a folded text."""
+FOLD, _KNOWN = 12, 1
+"""Lines shown of a folded text, and of a folded text that an earlier prompt had."""
 
 
 class PromptPart(Struct, frozen=True):
@@ -26,20 +25,7 @@ class PromptPart(Struct, frozen=True):
     new: bool
 
 
-class PromptTurn(Struct, frozen=True):
-    """Turn of a prompt in its parts."""
-
-    role: str
-    parts: tuple[PromptPart, ...]
-    calls: tuple[ToolCall, ...] = ()
-
-    @property
-    def new(self) -> bool:
-        """True if any part of it is new."""
-        return any(part.new for part in self.parts)
-
-
-def prompt_turns(model_request: Request, earlier: Iterable[Request]) -> list[PromptTurn]:
+def prompt_turns(model_request: Request, earlier: Iterable[Request]) -> list[tuple[Message, list[PromptPart]]]:
     """Return the turns of a prompt, each split into new text and text of earlier prompts of the attempt."""
     earlier_turns = {(turn.role, turn.content, turn.calls) for request in earlier for turn in _whole_turns(request)}
     texts = {text for _, text, _ in earlier_turns if text}
@@ -51,7 +37,7 @@ def prompt_turns(model_request: Request, earlier: Iterable[Request]) -> list[Pro
             parts = _parts(message.content, texts, lines)
             # A turn with other tool calls, or of another role, is new even if its text is not.
             parts = parts if any(part.new for part in parts) else [PromptPart(message.content, new=True)]
-        turns.append(PromptTurn(message.role, tuple(parts), message.calls))
+        turns.append((message, parts))
     return turns
 
 
@@ -86,61 +72,19 @@ def exchange(loaded: LoadedAttempt, request: Request, reply: Reply | None, call_
         yield TextBlock("asked for: " + terms, "dim")
     if call_number >= 0 and (passages := held_by(loaded, call_number)):
         yield TextBlock(f"passages in the prompt: {passages}", "note")
-    turns = prompt_turns(
+    for message, parts in prompt_turns(
         request, [call.asked for call in loaded.traced[: max(0, call_number)] if call.asked is not None]
-    )
-    parts = [part for turn in turns for part in turn.parts]
-    new, size = sum(len(part.text) for part in parts if part.new), sum(len(part.text) for part in parts)
-    grown = any(not part.new for part in parts)
-    if grown:
-        yield TextBlock(
-            f"\nnew in this prompt: {new:,} of {size:,} characters; the rest was in earlier ones"
-            if new
-            else "\nnothing in this prompt is new: all of it was in earlier ones",
-            "heading",
-        )
-        for turn in turns:
-            if turn.new:
-                yield from _turn(turn.role, _new_parts(turn), turn.calls)
-    else:
-        for message in request.messages:
-            answers = f", answers {message.answers}" if message.answers else ""
-            name = f" {message.name}" if message.name else ""
-            yield from _turn(f"{message.role}{name}{answers}", [(message.content, "plain")], message.calls)
-        if request.prefix:
-            yield from _turn("assistant, begun", [(request.prefix, "plain")])
+    ):
+        answers = f", answers {message.answers}" if message.answers else ""
+        name = f" {message.name}" if message.name else ""
+        yield TextBlock(f"\n[{message.role}{name}{answers}]", "heading")
+        for part in parts:
+            text = part.text if part is parts[-1] else part.text.removesuffix("\n")
+            yield TextBlock(text, "plain" if part.new else "dim", fold=FOLD if part.new else _KNOWN)
+        for wish in message.calls:
+            yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
     if reply is not None:
         yield from _reply(reply)
-    if grown:
-        yield TextBlock(
-            f"\nthe whole prompt: {number_of(len(turns), 'turn')}, {size:,} characters", "heading", more=True
-        )
-        for turn in turns:
-            all_parts = [(part.text, "plain" if part.new else "dim") for part in turn.parts]
-            yield from _turn(turn.role, all_parts, turn.calls, more=True)
-
-
-def _new_parts(turn: PromptTurn) -> list[tuple[str, str]]:
-    pieces: list[tuple[str, str]] = []
-    for part in turn.parts:
-        if part.new:
-            pieces.append((part.text, "plain"))
-        elif part.text.strip():
-            line = f"⋯ {number_of(len(part.text), 'character')} as before"
-            pieces.append((f"\n{line}" if pieces else line, "dim"))
-    return pieces
-
-
-def _turn(
-    title: str, parts: Sequence[tuple[str, str]], calls: Sequence[ToolCall] = (), more: bool = False
-) -> Iterator[TextBlock]:
-    yield TextBlock(f"\n[{title}]", "heading", more=more)
-    for text, style in parts:
-        content = text if len(parts) == 1 or text.startswith("\n⋯") else text.strip("\n")
-        if content:
-            yield TextBlock(content, style, more=more, fold=FOLD)
-    for wish in calls:
-        yield TextBlock(f"calls {wish.name}({wish.arguments})", "note", more=more)
 
 
 def _reply(reply: Reply) -> Iterator[TextBlock]:

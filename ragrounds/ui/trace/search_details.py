@@ -1,4 +1,4 @@
-"""Detail of a search: the passages by rank, with the matching sentence and their fate; then all texts in full."""
+"""Detail of a search: the passages by rank with their fate, the words of the query marked in their texts."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from ragrounds.base.records import Passage
 from ragrounds.evals.trace.hops import FATES, FoundPassage, Hop
 from ragrounds.evals.trace.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
-from ragrounds.ui.trace.layout import TextBlock, shown_text
+from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.matching import matching_sentence, query_terms
+from ragrounds.ui.trace.matching import matching_spans, query_terms
 
 Span = tuple[int, int, str]
+_FOLD = 2
+"""Lines shown of a folded passage."""
 
 
 def found_blocks(loaded: LoadedAttempt, hop: Hop) -> Iterator[TextBlock]:
-    """Yield the passages of a search and their fate, then their texts in full."""
+    """Yield the passages of a search with their fate and their texts."""
     hits, golden = hop.found, set(loaded.summary.gold.documents)
+    if source := sources(hop.traced):
+        yield TextBlock(source, "dim")
     yield _summary(hop, golden)
     terms, has_readers = query_terms(hop.query), has_later_prompt(loaded, hop)
     for hit in hits:
         yield _line(loaded, hit, has_readers)
-        excerpt = matching_sentence(shown_text(hit.passage.text), terms)
-        spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
-        yield TextBlock(excerpt.text or "(no text)", "plain" if hit.gold else "dim", 5, spans=spans)
-    yield from _whole_texts(hits)
+        score = f"{hit.passage.id}  score {hit.passage.score:.3f}"
+        yield TextBlock(score if source else f"{score}  {_origin(hit.passage)}".rstrip(), "dim", 5)
+        spans = tuple((*span, "term") for span in matching_spans(hit.passage.text, terms))
+        yield TextBlock(hit.passage.text or "(no text)", "plain", 5, spans=spans, fold=_FOLD)
 
 
 def _summary(hop: Hop, golden: set[str]) -> TextBlock:
@@ -59,7 +63,7 @@ def _line(loaded: LoadedAttempt, hit: FoundPassage, has_readers: bool) -> TextBl
     if has_readers:
         facts.append(_fate(loaded, hit))
     if passage.chunk:
-        facts.append(("the whole document, found by a chunk", "note"))
+        facts.append((f"the whole document, found by its chunk {passage.chunk}", "note"))
     for number, (word, style) in enumerate(facts):
         text += "   " if not number else ", "
         spans.append((len(text), len(text) + len(word), style))
@@ -107,21 +111,6 @@ def held_by(loaded: LoadedAttempt, call_number: int) -> str:
     return "; ".join(
         f"hop {hop.number}: {passages}" for hop in loaded.hops if (passages := _passages_in(hop, call_number))
     )
-
-
-def _whole_texts(hits: Sequence[FoundPassage]) -> Iterator[TextBlock]:
-    if not hits:
-        return
-    yield TextBlock("\nthe texts whole", "heading", more=True)
-    for hit in hits:
-        passage = hit.passage
-        head = f"{'★ gold ' if hit.gold else ''}{hit.rank}. {passage.id}  score {passage.score:.3f}  {_origin(passage)}"
-        yield TextBlock(head, "gold" if hit.gold else "key", more=True)
-        if passage.chunk:
-            yield TextBlock(f"the whole document, found by its chunk {passage.chunk}", "note", 3, more=True)
-        if passage.title:
-            yield TextBlock(passage.title, "key", 3, more=True)
-        yield TextBlock(passage.text, "plain", 3, more=True)
 
 
 def sources(traced: TracedCall) -> str:

@@ -95,12 +95,11 @@ def test_passages_by_rank_with_the_sentence_that_matched_and_what_became_of_them
     assert "   2. Chapter 2   new, not seen" in texts
 
 
-def test_every_text_stands_whole_below(loaded: LoadedAttempt) -> None:
+def test_a_passage_has_its_id_and_its_text_with_the_words_of_the_query(loaded: LoadedAttempt) -> None:
     found = at(loaded, "step 0")
-    whole = [block for block in found if block.more]
-    assert [block.text for block in whole][1:4] == [
-        "★ gold 1. doc1#0  score 8.000  by bm25 from books@1",
-        "Chapter 1",
+    gold = next(number for number, block in enumerate(found) if block.text.startswith("★  1. Chapter 1"))
+    assert [block.text for block in found[gold + 1 : gold + 3]] == [
+        "doc1#0  score 8.000",
         "Passage 1 found in round 0: aspirin thins the blood.",
     ]
 
@@ -157,16 +156,17 @@ def test_a_round_has_a_line_for_each_step(loaded: LoadedAttempt) -> None:
     ]
 
 
-def test_the_new_part_of_a_prompt_stands_first_and_the_whole_below(loaded: LoadedAttempt) -> None:
+def test_what_an_earlier_prompt_had_is_dimmed_and_folded(loaded: LoadedAttempt) -> None:
     found = at(loaded, "step 3")
     texts = [block.text for block in found]
     assert "passages in the prompt: hop 2: ★1 whole" in texts
-    new = next(place for place, text in enumerate(texts) if text.startswith("\nnew in this prompt: "))
-    assert texts[new + 1 : new + 3] == ["\n[user]", "Read: Passage 1 found in round 1: aspirin thins the blood."]
-    reply = texts.index("\n[reply, finish: stop, tiny-1]")
-    whole = texts.index("\nthe whole prompt: 2 turns, 74 characters")
-    assert new < reply < whole
-    assert ("You are careful.", "dim", True) in [(block.text, block.style, block.more) for block in found]
+    known, new = (
+        texts.index("You are careful."),
+        texts.index("Read: Passage 1 found in round 1: aspirin thins the blood."),
+    )
+    assert texts[known - 1] == "\n[system]"
+    assert [(found[place].style, found[place].fold) for place in (known, new)] == [("dim", 1), ("plain", 12)]
+    assert new < texts.index("\n[reply, finish: stop, tiny-1]")
 
 
 def test_an_attempt_has_the_likely_cause_and_the_fate_of_gold(pages: Pages) -> None:

@@ -1,4 +1,4 @@
-"""The sentence of a passage that matches a query, and what is new in a prompt that grows."""
+"""The words of a query in a passage, and what is new in a prompt that grows."""
 
 from __future__ import annotations
 
@@ -7,37 +7,23 @@ import pytest
 from ragrounds.base.contracts import Request
 from ragrounds.base.records import Message
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
-from ragrounds.ui.trace.matching import matching_sentence, query_terms
+from ragrounds.ui.trace.matching import matching_spans, query_terms
 from ragrounds.ui.trace.model_details import prompt_turns
 
 
-def marked(text: str, query: str) -> tuple[str, list[str]]:
-    found = matching_sentence(text, query_terms(query))
-    return found.text, [found.text[begin:end] for begin, end in found.spans]
-
-
 @pytest.mark.parametrize(
-    ("text", "query", "sentence", "words"),
+    ("text", "query", "words"),
     [
-        ("Rare. Edema of the limbs follows. Rest.", "limb edema", "Edema of the limbs follows.", ["Edema", "limbs"]),
-        ("Erste Zeile.\nÖdeme der Arme treten auf.", "ödeme arme", "Ödeme der Arme treten auf.", ["Ödeme", "Arme"]),
-        ("Une phrase. L'oedème aigu du poumon.", "aïgu", "L'oedème aigu du poumon.", ["aigu"]),
-        ("患者发热三天。上肢水肿明显。无皮疹。", "上肢水肿", "上肢水肿明显。", ["上肢", "肢水", "水肿"]),
-        ("Nothing here says it. Nor here.", "edema", "Nothing here says it.", []),
-        ("", "edema", "", []),
+        ("Rare. Edema of the limbs follows. Rest.", "limb edema", ["Edema", "limbs"]),
+        ("Erste Zeile.\nÖdeme der Arme treten auf.", "ödeme arme", ["Ödeme", "Arme"]),
+        ("Une phrase. L'oedème aigu du poumon.", "aïgu", ["aigu"]),
+        ("患者发热三天。上肢水肿明显。无皮疹。", "上肢水肿", ["上肢", "肢水", "水肿"]),
+        ("Nothing here says it. Nor here.", "edema", []),
+        ("", "edema", []),
     ],
-)  # fmt: skip
-def test_the_sentence_that_says_most_of_the_query(text: str, query: str, sentence: str, words: list[str]) -> None:
-    assert marked(text, query) == (sentence, words)
-
-
-def test_a_long_sentence_is_cut_around_what_matches() -> None:
-    text = "word " * 200 + "edema " + "word " * 200
-    found = matching_sentence(text, query_terms("edema"))
-    assert len(found.text) < 300
-    assert [found.text[begin:end] for begin, end in found.spans] == ["edema"]
-    assert found.text.startswith("… ")
-    assert found.text.endswith(" …")
+)
+def test_words_of_the_query_are_marked(text: str, query: str, words: list[str]) -> None:
+    assert [text[begin:end] for begin, end in matching_spans(text, query_terms(query))] == words
 
 
 def asked(*turns: tuple[str, str], prefix: str = "") -> Request:
@@ -45,8 +31,7 @@ def asked(*turns: tuple[str, str], prefix: str = "") -> Request:
 
 
 def new_texts(earlier: list[Request], request: Request) -> list[str]:
-    turns = prompt_turns(request, earlier)
-    return [part.text for turn in turns for part in turn.parts if part.new]
+    return [part.text for _, parts in prompt_turns(request, earlier) for part in parts if part.new]
 
 
 def test_what_is_new_in_a_prompt_that_grows_at_its_end() -> None:
