@@ -171,7 +171,7 @@ def test_keys_are_in_no_export_and_no_temporary_file(forked_cli: Cli, tmp_path: 
     words = [word for agent in agents for word in ("--agent", agent)]
     assert forked_cli("run", *words, "--limit", "3", "--display", "none", **planted).returncode == 3
     said = []
-    for form in ("jsonl", "store", "otel", "atif", "every-eval-ever"):
+    for form in ("jsonl", "store", "otel"):
         said.append(forked_cli("export", form, agents[0], "--out", str(tmp_path / f"out.{form}")))
     said.append(forked_cli("report", *agents, "--out", str(tmp_path / "report.html")))
     said.append(forked_cli("publish", str(tmp_path / "published"), *agents, "--bundle"))

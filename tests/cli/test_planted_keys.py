@@ -91,7 +91,6 @@ HASHING = 'model="import:tests.tools.embedding_doubles:Hashing"'
     "words",
     [
         ("export", "otel", "direct", "--endpoint", f"http://127.0.0.1:9/v1/traces?api_key={KEY}"),
-        ("export", "langsmith", "direct", "--endpoint", f"http://127.0.0.1:9?key={KEY}"),
         ("run", "--agent", f'vanilla_rag[retriever=dense[{HASHING},store="http://127.0.0.1:9?token={KEY}"]]', "--yes"),
         ("run", "--agent", f'vanilla_rag[retriever=web[provider=searxng[url="http://127.0.0.1:9?key={KEY}"]]]'),
         ("run", "--agent", f'vanilla_rag[retriever=dense[model="openai:m",base_url="http://127.0.0.1:9?key={KEY}"]]'),

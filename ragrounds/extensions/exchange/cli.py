@@ -66,11 +66,12 @@ def _export_command(name: str, export_format: Any) -> Any:
 
     Its parameters are the runs, the output, and one for each of the format's options.
     """
-    parameters: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}
-    if export_format.writes != "nothing":
-        needed = ... if export_format.send is None else None
-        parameters["out"] = (Path, typer.Option(needed, "--out", "-o", help=f"The {export_format.writes}."))
-        parameters["force"] = (options.Force, False)
+    needed = ... if export_format.send is None else None
+    parameters: dict[str, tuple[Any, Any]] = {
+        "runs": (options.Runs, ...),
+        "out": (Path, typer.Option(needed, "--out", "-o", help=f"The {export_format.writes}.")),
+        "force": (options.Force, False),
+    }
     hints = get_type_hints(export_format.options, include_extras=True)
     for field in msgspec.structs.fields(export_format.options):
         kind, meta = get_args(hints[field.name])
@@ -78,7 +79,7 @@ def _export_command(name: str, export_format: Any) -> Any:
         parameters[field.name] = (kind, typer.Option(default, f"--{field.name}", help=meta.description))
 
     def _command(**arguments: Any) -> None:
-        references, out, force = arguments.pop("runs"), arguments.pop("out", None), arguments.pop("force", False)
+        references, out, force = arguments.pop("runs"), arguments.pop("out"), arguments.pop("force")
         with counting() as progress:
             for line in export(name, references, out, force=force, progress=progress, **arguments):
                 say(line)
@@ -134,7 +135,7 @@ def import_command(
     format: Annotated[
         str | None,
         typer.Option(
-            help="table, medagentsbench, mirage-predictions, inspect, lm-eval, atif, every-eval-ever, openinference, "
+            help="table, medagentsbench, mirage-predictions, inspect, lm-eval, openinference, "
             "langsmith, promptfoo, deepeval, trec, store. [default: recognised]"
         ),
     ] = None,

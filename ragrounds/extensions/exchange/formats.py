@@ -62,7 +62,7 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
     """Name of the format in ``ragrounds export NAME``."""
     summary: str
     """Help text: the contents of the file, in a sentence or two."""
-    writes: Literal["file", "folder", "nothing"]
+    writes: Literal["file", "folder"]
     """Kind of the output that ``--out`` names."""
     extra: str = ""
     """Extra of this package that the format needs; empty if it needs none."""
@@ -72,7 +72,7 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
     Each field becomes an option of the command, with its type, default and description
     (``Annotated[T, msgspec.Meta(description=…)]``).
     """
-    parts: Callable[[Export[O]], Iterator[ExportPart]] | None = None
+    parts: Callable[[Export[O]], Iterator[ExportPart]]
     """Function that yields the files one by one. It raises UserError if there is nothing to write."""
     send: Callable[[Export[O]], str] | None = None
     """Function that sends the runs to a server and returns a phrase on the result.
@@ -96,7 +96,7 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
 def _missing_requirements(export_format: ExportFormat[Any]) -> str:
     if export_format.name == "store":
         return "`ragrounds export store` writes stores; give the format another name."
-    if fault := fields_amiss(export_format, texts=("summary", "extra")):
+    if fault := fields_amiss(export_format, texts=("summary", "extra"), functions=("parts",)):
         return fault
     if not (isinstance(export_format.options, type) and issubclass(export_format.options, Struct)):
         return "its options are no class of msgspec.Struct."
@@ -105,11 +105,7 @@ def _missing_requirements(export_format: ExportFormat[Any]) -> str:
             return f"its option {name!r} has no description: Annotated[TYPE, msgspec.Meta(description=…)]."
     if required := [field.name for field in fields(export_format.options) if field.required]:
         return f"its option {required[0]!r} has no default."
-    return (
-        ""
-        if export_format.parts or export_format.send
-        else f"the export format {export_format.name!r} has neither `parts` nor `send`."
-    )
+    return ""
 
 
 EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(hooks.EXPORT, ExportFormat, _missing_requirements)

@@ -163,7 +163,7 @@ def export(
         request = Export(store, loaded_runs, format_options, progress)
         if folder is None and export_format.send is not None:
             lines.append(export_format.send(request))
-        elif folder is not None and export_format.parts is not None:
+        elif folder is not None:
             for part in export_format.parts(request):
                 target = folder / part.name if part.name else folder
                 if part.name:

@@ -73,14 +73,13 @@ def send(
     Raises:
         UserError: it cannot be reached, or accepts none of them.
     """
-    delivery = Delivery[_Span](
+    delivery = Delivery(
         endpoint,
-        "spans",
         lambda batch: gzip.compress(_request(batch).SerializeToString(), 6),
         headers={**headers, **_HEADERS},
         secrets=headers.values(),
         progress=progress,
-        read=_refusal,
+        refusal_in=_refusal,
     )
     delivery.deliver(_batches(store, runs))
     return delivery.words()

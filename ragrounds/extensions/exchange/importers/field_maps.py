@@ -1,12 +1,12 @@
-"""Forms that are tables once their rows are found: results of promptfoo, test runs of DeepEval, samples of Every Eval
-Ever. Frames of ragas, DeepEval, FlashRAG and LangSmith are tables already: ``table`` knows their column names.
+"""Forms that are tables once their rows are found: results of promptfoo and test runs of DeepEval. Frames of
+ragas, DeepEval, FlashRAG and LangSmith are tables already: ``table`` knows their column names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ragrounds.extensions.exchange.importers.importer import Importer, ImportFile, dict_of, dicts_of, number_of, text_of
+from ragrounds.extensions.exchange.importers.importer import Importer, ImportFile, dict_of, dicts_of, text_of
 from ragrounds.extensions.exchange.importers.table import Values, guess_fields, rows_with
 
 
@@ -64,40 +64,6 @@ def _deepeval(case: Values, file: ImportFile, seen: dict[str, str]) -> Values:
     }
 
 
-def _sample(line: Values, file: ImportFile, seen: dict[str, str]) -> Values | None:
-    """Return the field values of a sample, or ``None`` for a repetition.
-
-    The answer of a single turn is the output, else the assistant's last message. A sample occurs once for each metric;
-    the first counts.
-    """
-    metric = text_of(line.get("evaluation_result_id"))
-    if seen.setdefault(f"{line.get('evaluation_id')} {line.get('sample_id')}", metric) != metric:
-        return None
-    metadata, input, output, used = (dict_of(line.get(key)) for key in ("metadata", "input", "output", "token_usage"))
-    messages, calls = dicts_of(line.get("messages")), number_of(metadata.get("model_calls"))
-    assistant_messages = [message for message in messages if message.get("role") == "assistant"]
-    return {
-        **{key: metadata.get(key) for key in ("choice", "epoch")},
-        "agent": " ".join(filter(None, (text_of(metadata.get("agent")), text_of(line.get("model_id"))))),
-        "dataset": line.get("evaluation_name"),
-        "id": line.get("sample_id"),
-        "question": input.get("raw"),
-        "options": input.get("choices"),
-        "gold": input.get("reference"),
-        "answer": output.get("raw") if output else assistant_messages[-1].get("content") if assistant_messages else "",
-        # An answer that differs from every reply is a separate turn.
-        "steps": [message for message in messages if message is not assistant_messages[-1]]
-        if calls == len(assistant_messages) - 1
-        else messages,
-        "input_tokens": used.get("input_tokens"),
-        "output_tokens": used.get("output_tokens"),
-        "milliseconds": dict_of(line.get("performance")).get("latency_ms"),
-        "cost": metadata.get("cost_usd"),
-        "score": dict_of(line.get("evaluation")).get("score"),
-        "error": line.get("error"),
-    }
-
-
 PROMPTFOO = Importer(
     name="promptfoo",
     summary="promptfoo's results, .json and .jsonl.",
@@ -109,10 +75,4 @@ DEEPEVAL = Importer(
     summary="DeepEval's test runs.",
     recognises=_has(("testRunData",), ("testCases", "metricsScores"), ("test_results",)),
     rows=rows_with(_deepeval, "testRunData.testCases", "testCases", "test_results"),
-)
-EVERY_EVAL_EVER = Importer(
-    name="every-eval-ever",
-    summary="Samples of Every Eval Ever, UUID_samples.jsonl.",
-    recognises=_has(("evaluation_id", "sample_id", "interaction_type")),
-    rows=rows_with(_sample),
 )
