@@ -24,7 +24,6 @@ from ragrounds.base.records import Question
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.extensions.gate.one_sided import bets_on, log_mean_exp, reach
 from ragrounds.extensions.gate.policy import FollowedGate, read_policy
-from ragrounds.extensions.gate.sample_size import DesignSize, majority_error, majority_mean, size, spread_of
 
 PAGE = Path(__file__).parent / "gate.md"
 SPREAD, ACCURACY, ERROR, MARGIN = 2.2, 0.65, 0.05, 0.05
@@ -38,75 +37,22 @@ def ability(share: float) -> float:
     return float(brentq(lambda a: float(WEIGHTS @ expit(a + SPREAD * NODES)) - share, -9, 9))
 
 
-def differences(
-    truth: float, simulations: int, questions: int, generator: np.random.Generator, epochs: int = 1, wrong: float = 0.0
-) -> np.ndarray:
-    """(simulations, questions, epochs): right less right, -1, 0 or 1, of agents that differ by `truth`, as a judge sees
-    it that is wrong in a share of its verdicts."""
-    difficulty = generator.normal(0, SPREAD, (simulations, questions, 1))
-    shape = (simulations, questions, epochs)
-    right = [
-        (generator.random(shape) < expit(ability(share) + difficulty)) ^ (generator.random(shape) < wrong)
-        for share in (ACCURACY, ACCURACY + truth)
-    ]
+def differences(truth: float, simulations: int, questions: int, generator: np.random.Generator) -> np.ndarray:
+    """(simulations, questions): right less right, -1, 0 or 1, of agents that differ by `truth`."""
+    difficulty = generator.normal(0, SPREAD, (simulations, questions))
+    shape = (simulations, questions)
+    right = [generator.random(shape) < expit(ability(share) + difficulty) for share in (ACCURACY, ACCURACY + truth)]
     return right[1].astype(np.int8) - right[0]
 
 
 def crossed(found: np.ndarray, up: bool, error: float, margin: float = MARGIN) -> np.ndarray:
     """(simulations,): after how many questions it is shown that the mean is above (or below) -margin; inf: never."""
     limit = (1 - margin) / 2 if up else (1 + margin) / 2
-    means = found.mean(axis=2)
-    levels = np.unique(means)
+    levels = np.unique(found)
     shares = (1 + levels) / 2 if up else (1 - levels) / 2
-    counts = np.stack([np.cumsum(means == one, axis=1) for one in levels], axis=-1).astype(float)
+    counts = np.stack([np.cumsum(found == one, axis=1) for one in levels], axis=-1).astype(float)
     reached = log_mean_exp(counts @ bets_on(shares, limit)) >= reach(error)
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1.0, np.inf)
-
-
-def planned(simulations: int, generator: np.random.Generator) -> list[str]:
-    """Of six designs: the questions planned from a pilot, and how often they are enough in simulation."""
-    lines = [
-        "| pilot differs by | beyond the margin by | epochs | judges, each wrong in | power wanted | questions planned "
-        "| power simulated |",
-        "|---:|---:|---:|---|---:|---:|---:|",
-    ]
-    worst = 0.0
-    for effect, epochs, judges, wrong, power, before in (
-        (0.05, 1, 1, 0.0, 0.8, 0.0),
-        (0.08, 1, 1, 0.0, 0.8, 0.03),
-        (0.15, 1, 1, 0.0, 0.9, 0.10),
-        (0.08, 2, 1, 0.0, 0.8, 0.03),
-        (0.08, 3, 1, 0.0, 0.9, 0.03),
-        (0.10, 1, 3, 0.1, 0.8, 0.05),
-        (0.15, 1, 1, 0.0, 0.9, 0.0),
-    ):
-        pilot = (1 + differences(before, 1, 4_000, generator, epochs, wrong)[0]) / 2
-        limit, share = (1 - MARGIN) / 2, (1 - MARGIN + effect) / 2
-        mean = majority_mean(share, 0.5, wrong, judges)
-        spread = spread_of(pilot, epochs, judges, wrong, 0.5)
-        design = DesignSize(rule="", effect=effect, epochs=epochs, judges=judges)
-        found = size(design, pilot, limit, mean, spread, ERROR, power, 1)
-        held = 0
-        for _ in range(simulations // 100):
-            error = majority_error(wrong, judges)
-            made = differences(effect - MARGIN, 100, found.questions, generator, epochs, error)
-            held += int(np.isfinite(crossed(made, True, ERROR)).sum())
-        reached = held / (simulations // 100 * 100)
-        if math.isclose(before, effect - MARGIN):
-            worst = max(worst, abs(reached - power))
-        lines.append(
-            f"| {100 * before:.0f} points | {100 * effect:.0f} points | {epochs} | "
-            f"{f'{judges}, 10 %' if wrong else '-'} | {100 * power:.0f} % | {found.questions:,} | "
-            f"{100 * reached:.1f} % |"
-        )
-        print(lines[-1], flush=True)
-    return [
-        *lines,
-        "",
-        f"The furthest from plan where the pilot is of the agents that are planned for: {100 * worst:.1f} points. The "
-        "last row plans for agents ten points further apart than the pilot's: they differ on fewer questions than such "
-        "a pilot lets expect, so the plan asks for more than is needed.",
-    ]
 
 
 def verdicts(truths, simulations, generator, supporting=(), longest=LONGEST):
@@ -133,7 +79,7 @@ def as_the_gate_does(simulations: int, generator: np.random.Generator) -> int:
         made = differences(truth, 1, 300, generator)
         ends = min(float(crossed(made, up, ERROR)[0]) for up in (True, False))
         gate = FollowedGate(read_policy(text, "p"), {"new": "new", "old": "old"})
-        for place, one in enumerate(made[0, :, 0]):
+        for place, one in enumerate(made[0]):
             question = Question(id=str(place), benchmark="d", text="", options={}, kind="choice")
             gate.add(QuestionRound(((question,),)), lambda _, run, __, one=one: max(0, one if run == "new" else -one))
             if gate.verdict != "UNDECIDED":
@@ -148,7 +94,6 @@ def fixed(effect: float, simulations: int, generator: np.random.Generator) -> tu
     probe = differences(effect - MARGIN, 1, 400_000, generator)
     size = math.ceil(((1.6449 + 0.8416) / effect) ** 2 * float(probe.var()))
     found = differences(effect - MARGIN, simulations, size, generator)
-    found = found[:, :, 0]
     z = (found.mean(axis=1) + MARGIN) / (found.std(axis=1, ddof=1) / math.sqrt(size))
     return size, float((z > 1.6449).mean())
 
@@ -199,7 +144,6 @@ def main() -> None:
             f"{np.quantile(ends, 0.9):,.0f} | {100 * (go <= size).mean():.1f} % | {100 * (go < no).mean():.1f} % |"
         )
         print(lines[-1], flush=True)
-    plans = planned(2 * many, generator)
     took = time.process_time() - start
     page = [
         "# The release gate, simulated",
@@ -211,13 +155,6 @@ def main() -> None:
         "",
         "The gate is followed to four times the fixed design's questions. The fixed design is looked at once, at its "
         "end; the gate after every question.",
-        "",
-        "## Planned and simulated",
-        "",
-        "`ragrounds gate --plan` from a pilot of 4,000 questions; the power is of new questions in "
-        f"{2 * many:,} simulations a row.",
-        "",
-        *plans,
     ]
     if given.write:
         PAGE.write_text("\n".join(page) + "\n", encoding="utf-8")

@@ -35,7 +35,6 @@ import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -292,17 +291,6 @@ class FollowedCondition:
             total += term.factor * number
         return min(1.0, max(0.0, (total - self._lowest) / self._span))
 
-    def share_of(self, effect: float) -> tuple[float, float, float]:
-        """Return the share of a truth this far beyond the limit, the share to which errors of a judge pull it, and the
-        sum of squared changes by a verdict."""
-        factors = [term.factor for term in self._up.terms]
-        middle, squares = self._up.constant + sum(factors) / 2, sum(factor**2 for factor in factors)
-        return (effect - self._lowest) / self._span, (middle - self._lowest) / self._span, squares / self._span**2
-
-    def effect_of(self, share: float) -> float:
-        """Return the distance of a share beyond the limit, in the claim's units."""
-        return self._lowest + self._span * share
-
     def _figure(self, share: float) -> float:
         """Return the measured figure in the claim's units if the values have this mean."""
         total = self._lowest + self._span * share
@@ -557,18 +545,6 @@ class GateStop(ClaimStop):
         content = self.policy.error, sorted(self._ids.items()), self.scorer, rules
         self._test = text_digest(msgspec.json.encode(content).decode(), order_or_answers)
         self._set_number(number_of_test(store, self.runs, self._test))
-
-    def pilot(self, condition: FollowedCondition) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return the values of a condition in complete rounds that were not counted, (rounds, epochs)."""
-        rows = []
-        for question_round in filter(self._complete, self.rounds):
-            epochs = range(min(run.epochs for run in self.runs))
-            draws = [condition.worth(question_round, partial(self._epoch_value, epoch)) for epoch in epochs]
-            rows += [[draw[0] / draw[2] for draw in draws if draw is not None]] if all(draws) else []
-        return np.array(rows)
-
-    def _epoch_value(self, epoch: int, measure: str, run: str, question: str) -> float | None:
-        return self._values[run, question][epoch][measure]
 
     def reached(self) -> str:
         """Return the reason why no further question is to be started; empty to go on."""

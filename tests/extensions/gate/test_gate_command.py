@@ -82,15 +82,6 @@ def test_stored_runs_by_name_and_what_is_refused(command: Cli, home: Path, tmp_p
     assert found.verdict == "GO"
     assert found.run is None
     assert str(found).startswith("GO after ")
-    planned = command("gate", "policy.toml", "--plan", "--effect", "0.2", "--judge-error", "0.1", "--json")
-    assert planned.returncode == 0, planned.stderr
-    one, panel = json.loads(planned.stdout)["designs"]
-    assert (one["judges"], panel["judges"], one["cost"]) == (1, 3, 0.0)
-    assert one["fixed"] < one["questions"]
-    assert "Questions for 80 % power" in command("gate", "policy.toml", "--plan").stdout
-    refused = command("gate", "policy.toml", "--plan", "--effect", "-0.2")
-    assert refused.returncode == 2
-    assert "Give --effect, above 0" in refused.stderr
     for text, said in (
         (stored.replace("direct", "dirct") + GO, "dirct"),
         (stored + GO.replace('"accuracy', '{ dataset = "smple", claim = "accuracy').replace('%"', '%" }'), "'smple'"),

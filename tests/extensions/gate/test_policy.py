@@ -12,7 +12,6 @@ from ragrounds.base.records import Question
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.extensions.gate.one_sided import OneSided, bets_on, log_mean_exp, lower_end, questions_to, reach
 from ragrounds.extensions.gate.policy import FollowedGate, Policy, read_policy
-from ragrounds.extensions.gate.sample_size import DesignSize, majority_error, majority_mean, size, spread_of, tilted
 from tests.rows import each_row
 
 RUNS = '[runs]\nnew = "vanilla_rag"\nold = "direct"\n'
@@ -186,45 +185,3 @@ def test_the_capital_is_what_it_is_by_hand() -> None:
     assert found is not None
     assert 10 < found < 60
     assert questions_to(np.array([1.0, 0.0]), 0.5, reach(0.05), 1_000) is None
-
-
-def test_a_pilot_is_tilted_to_the_wanted_mean() -> None:
-    values = np.array([0.0, 0.5, 0.5, 1.0])
-    chances = tilted(values, 0.6)
-    assert chances is not None
-    assert float(chances @ values) == pytest.approx(0.6)
-    assert chances[1] == pytest.approx(chances[2])
-    assert tilted(values, 1.0) is None
-    assert tilted(np.array([0.5, 0.5]), 0.6) is None
-
-
-def test_epochs_and_judges_take_what_varies_within_a_question() -> None:
-    same, within = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert spread_of(same, 4) == pytest.approx(1.0)
-    assert spread_of(within, 2) < spread_of(within, 1)
-    assert majority_error(0.1, 3) == pytest.approx(3 * 0.01 * 0.9 + 0.001)
-    assert majority_error(0.0, 3) == 0
-    assert majority_mean(0.6, 0.5, 0.1, 1) == pytest.approx(0.58)
-    noisy = np.array([[0.0], [1.0]] * 20)
-    assert spread_of(noisy, 1, 1, 0.1, 1.0) == pytest.approx(1.0)
-    generator = np.random.default_rng(0)
-    truth = generator.random(200_000) < 0.7
-    one = truth ^ (generator.random(len(truth)) < 0.1)
-    three = truth ^ (generator.random(len(truth)) < majority_error(0.1, 3))
-    expected = float(three.var() / one.var())
-    assert spread_of(one[:, None].astype(float), 1, 3, 0.1, 1.0) == pytest.approx(expected, abs=0.01)
-
-
-def test_a_plan_is_kept_by_the_gate() -> None:
-    pilot = np.array([[0.0]] * 10 + [[0.5]] * 75 + [[1.0]] * 15)
-    design = DesignSize(rule="x", effect=0.1, epochs=1, judges=1)
-    made = size(design, pilot, 0.475, 0.525, 1.0, 0.05, 0.8, 0)
-    assert made.questions is not None
-    assert made.median is not None
-    assert made.fixed is not None
-    assert made.median < made.fixed * 1.3 < made.questions * 1.3
-    drawn = np.random.default_rng(1).choice([0.0, 0.5, 1.0], (200, made.questions), p=[0.1, 0.75, 0.15])
-    held = (log_mean_exp(bets_on(drawn, 0.475).cumsum(axis=1)) >= reach(0.05)).any(axis=1).sum()
-    assert 0.7 < held / 200 < 0.9
-    none = size(design, np.full((30, 1), 0.5), 0.475, 0.525, 1.0, 0.05, 0.8, 0)
-    assert (none.questions, none.fixed) == (None, None)

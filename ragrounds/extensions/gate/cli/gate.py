@@ -14,7 +14,6 @@ from ragrounds.cli.options import grouped
 from ragrounds.cli.output import exit_by, print_json, say, tell
 from ragrounds.cli.run import RunDisplay
 from ragrounds.extensions.gate.functions import GateArguments, gate
-from ragrounds.extensions.gate.plan import PlanArguments, gate_plan
 from ragrounds.ui.tables.text_tables import results_console
 
 app = typer.Typer()
@@ -25,8 +24,6 @@ app = typer.Typer()
 def gate_command(
     policy: Annotated[Path, typer.Argument(metavar="POLICY.toml", help="The rules: docs/how-to/gate.md.")],
     gate_arguments: GateArguments,
-    planned: PlanArguments,
-    plan: Annotated[bool, typer.Option("--plan", help="How many questions it needs, from stored runs.")] = False,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit file, too.", metavar="FILE")] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="GitHub's Markdown on standard output.")] = False,
     as_json: options.AsJson = False,
@@ -38,16 +35,10 @@ def gate_command(
     NO-GO where more than half of them fail; advisory ones decide nothing. A look after every question is allowed: the
     agents of [run] are asked until the verdict is made. Exit code: 0 GO, 1 NO-GO, 4 UNDECIDED.
 
-    Examples:
+    Example:
 
       ragrounds gate policy.toml --journal replay --junit gate.xml
-
-      ragrounds gate policy.toml --plan --effect 0.05 --power 0.9
     """
-    if plan:
-        sizes = gate_plan(**asdict(replace(planned, policy=policy)))
-        print_json(sizes) if as_json else sizes.draw(results_console())
-        return
     arguments = replace(gate_arguments, policy=policy, listener=RunDisplay(display))
     decided = gate(**asdict(arguments))
     if junit is not None:
