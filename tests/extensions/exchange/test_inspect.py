@@ -50,4 +50,4 @@ def test_a_log_has_tools_and_their_calls(store, tool_run, tmp_path):
     assert (answer.tool_call_id, answer.function) == (wish.id, "corpus_search")
     assert asked.output.choices[0].message.tool_calls[0].id == wish.id
     used = next(event for event in sample.events if event.event == "info" and event.data["kind"] == "tool")
-    assert used.data["answered"]["text"] == "found"
+    assert used.data["output"]["text"] == "found"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,16 @@ import msgspec
 
 from ragrounds.base.contracts import Tool
 from ragrounds.base.http import read_json
-from ragrounds.base.records import WITHOUT_ANSWER, Message, Run, ToolCall
+from ragrounds.base.records import Message, Run, ToolCall
 from ragrounds.base.spent import Spent, Usage
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.trace.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.trace.traces import steps as steps_of
-from ragrounds.extensions.exchange.exporters.trace_nodes import replied
+from ragrounds.evals.trace.traces import Trace, TracedCall
+from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, TraceNode, replied, trace_nodes
 from ragrounds.extensions.exchange.formats import (
     Export,
     ExportFormat,
     ExportPart,
     NoOptions,
-    Redactor,
     optional_module,
     run_file_name,
 )
@@ -49,16 +48,14 @@ class InspectWriter:
         self._tool = optional_module("inspect_ai.tool", "Inspect logs", "inspect")
         self._event = optional_module("inspect_ai.event", "Inspect logs", "inspect")
         self._score = optional_module("inspect_ai.scorer", "Inspect logs", "inspect").Score
-        self._hide = Redactor()
 
     def write(self, store: Store, run: Run, path: Path) -> int:
         """Write one run, and return the number of samples. All samples are in memory while the log is written."""
         used: _SpentByModel = defaultdict(Spent)
-        samples = [self._sample(trace, used) for trace in every_trace(store, run)]
-        scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
-        log = self._log
-        models = run.identity.get("models") or {}
-        model = self._hide(str(models.get("model") or run.identity.get("model") or "unknown"))
+        cleaner, log = TraceCleaner(), self._log
+        samples = [self._sample(trace, used) for trace in cleaner.traces(store, [run])]
+        clean = cleaner.record(run)
+        models = clean.identity.get("models") or {}
         spec = log.EvalSpec(
             eval_id=run.id,
             run_id=run.fingerprint,
@@ -66,19 +63,20 @@ class InspectWriter:
             created=_time(run.created).isoformat(),
             task=run.benchmark,
             task_version=run.questions[:16],
-            solver=self._hide(run.agent),
+            solver=clean.agent,
             dataset=log.EvalDataset(
                 name=run.benchmark,
                 samples=run.count,
                 sample_ids=[question.id for question in store.questions(run)[0]],
                 shuffled=False,
             ),
-            model=model,
+            model=str(models.get("model") or clean.identity.get("model") or "unknown"),
             config=log.EvalConfig(epochs=run.epochs),
             packages={"ragrounds": __version__},
-            metadata={"agent": self._hide(run.agent), "fingerprint": run.fingerprint, "origin": run.origin},
+            metadata={"agent": clean.agent, "fingerprint": run.fingerprint, "origin": run.origin},
         )
         complete = len(samples) == run.count * run.epochs
+        scorers = dict.fromkeys(name for sample in samples for name in sample.scores or {})
         log.write_eval_log(
             log.EvalLog(
                 status="success" if complete else "cancelled",
@@ -98,39 +96,31 @@ class InspectWriter:
 
     def _mean(self, scorer: str, samples: Sequence[Any]) -> Any:
         values = [sample.scores[scorer].value for sample in samples if scorer in (sample.scores or {})]
-        numbers = [value for value in values if isinstance(value, int | float)]
-        mean = sum(numbers) / len(numbers) if numbers else 0.0
         return self._log.EvalScore(
             name=scorer,
             scorer=scorer,
-            scored_samples=len(numbers),
-            unscored_samples=len(samples) - len(numbers),
-            metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
+            scored_samples=len(values),
+            unscored_samples=len(samples) - len(values),
+            metrics={"mean": self._log.EvalMetric(name="mean", value=sum(values) / len(values))},
         )
 
     def _sample(self, trace: Trace, used: _SpentByModel) -> Any:
-        question, attempt, hide = trace.question, trace.attempt, self._hide
-        last = next(
-            (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
-        )
-        failed = attempt.status in WITHOUT_ANSWER
-        reason = hide(attempt.reason or attempt.status)
-        start = attempt.at or trace.run.created
+        question, attempt, (whole, *nodes) = trace.question, trace.attempt, trace_nodes(trace)
+        asked = [node.call for node in nodes if node.call is not None and node.call.asked is not None]
         attempt_usage: _SpentByModel = defaultdict(Spent)
         for call in (traced.call for step in trace.steps for traced in step.calls):
             if call.kind == "model" and not call.error:
                 attempt_usage[call.actor] += call.spent
         for model, spent in attempt_usage.items():
             used[model] += spent
-        output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
         return self._log.EvalSample(
             id=question.id,
             epoch=attempt.epoch + 1,
             input=question.text,
             choices=list(question.options.values()) or None,
             target=trace.gold.answer,
-            messages=self._messages(last) if last else [],
-            output=output,
+            messages=self._messages(asked[-1]) if asked else [],
+            output=self._model.ModelOutput.from_content(asked[-1].call.actor if asked else "unknown", attempt.text),
             scores={
                 score.scorer: self._score(
                     value=score.value,
@@ -150,26 +140,23 @@ class InspectWriter:
                 "cost_paid": attempt.cost_paid,
                 "cost_uncached": attempt.cost_uncached,
             },
-            events=self._events(trace, start),
+            events=list(self._events(nodes)),
             model_usage=self._model_usage(attempt_usage),
-            started_at=_time(start).isoformat(),
-            completed_at=_time(start + attempt.seconds).isoformat(),
+            started_at=_time(whole.start).isoformat(),
+            completed_at=_time(whole.end).isoformat(),
             total_time=attempt.seconds,
             working_time=attempt.seconds,
             uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}",
-            error=self._log.EvalError(message=reason, traceback="", traceback_ansi="") if failed else None,
+            error=self._log.EvalError(message=whole.error, traceback="", traceback_ansi="") if whole.error else None,
         )
 
     def _messages(self, call: TracedCall) -> list[Any]:
-        messages = call.asked.messages if call.asked else ()
+        messages = [*(call.asked.messages if call.asked else ()), *([replied(call.reply)] if call.reply else ())]
         tool_names = {tool_call.id: tool_call.name for message in messages for tool_call in message.calls}
-        chat_messages = [self._message(message, tool_names) for message in messages]
-        if call.reply is not None:
-            chat_messages.append(self._message(replied(call.reply), tool_names))
-        return chat_messages
+        return [self._message(message, tool_names) for message in messages]
 
     def _message(self, message: Message, tool_names: Mapping[str, str]) -> object:
-        model, text = self._model, self._hide(message.content)
+        model, text = self._model, message.content
         if message.role == "assistant":
             return model.ChatMessageAssistant(content=text, tool_calls=self._tool_calls(message.calls) or None)
         if message.role == "tool":
@@ -180,103 +167,77 @@ class InspectWriter:
     def _tool_calls(self, calls: Sequence[ToolCall]) -> list[object]:
         tool_calls: list[object] = []
         for call in calls:
-            text = self._hide.in_json(call.arguments)
             try:
-                arguments = read_json(text)
+                arguments = read_json(call.arguments)
             except ValueError:
                 arguments = None
             is_object = isinstance(arguments, dict)
-            fault = None if is_object else "the arguments are no JSON object"
             tool_calls.append(
                 self._tool.ToolCall(
                     id=call.id,
                     function=call.name,
-                    arguments=arguments if is_object else {"text": text},
-                    parse_error=fault,
+                    arguments=arguments if is_object else {"text": call.arguments},
+                    parse_error=None if is_object else "the arguments are no JSON object",
                 )
             )
         return tool_calls
 
-    def _tools(self, tools: Sequence[Tool]) -> list[object]:
-        tool_infos: list[object] = []
-        for tool in tools:
-            try:
-                parameters = self._tool.ToolParams.model_validate(tool.parameters)
-            except ValueError:  # a schema that Inspect does not know
-                parameters = self._tool.ToolParams()
-            description = self._hide(tool.description)
-            tool_infos.append(self._tool.ToolInfo(name=tool.name, description=description, parameters=parameters))
-        return tool_infos
+    def _tool_info(self, tool: Tool) -> object:
+        try:
+            parameters = self._tool.ToolParams.model_validate(tool.parameters)
+        except ValueError:  # a schema that Inspect does not know
+            parameters = self._tool.ToolParams()
+        return self._tool.ToolInfo(name=tool.name, description=tool.description, parameters=parameters)
 
-    def _events(self, trace: Trace, start: float) -> list[Any]:
-        events: list[Any] = []
-        for index, (step, traced) in enumerate(zip(steps_of(trace.attempt.events), trace.steps, strict=True)):
-            started, id = step.at or start, f"step-{index}"
-            events.append(
-                self._event.SpanBeginEvent(
-                    timestamp=_time(started), id=id, span_id=id, type="solver", name=step.node or "none"
-                )
+    def _events(self, nodes: Sequence[TraceNode]) -> Iterator[Any]:
+        for index, (step, *calls) in groupby(nodes, lambda node: node.position[0]):
+            id = f"step-{index}"
+            yield self._event.SpanBeginEvent(
+                timestamp=_time(step.start), id=id, span_id=id, type="solver", name=step.name
             )
-            events += [self._call(call, started, id) for call in traced.calls]
-            end = _time(started + (step.seconds or 0.0))
-            events.append(self._event.SpanEndEvent(timestamp=end, id=id, span_id=id))
-        return events
+            yield from (self._call(node, id) for node in calls)
+            yield self._event.SpanEndEvent(timestamp=_time(step.end), id=id, span_id=id)
 
-    def _call(self, traced: TracedCall, step_start: float, span: str) -> Any:
-        call, hide = traced.call, self._hide
-        timestamp = _time(call.at or step_start)
-        if call.kind == "model":
-            text = hide(traced.reply.text) if traced.reply else ""
-            stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
-            output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
-            if traced.reply and traced.reply.calls:
-                output.choices[0].message.tool_calls = self._tool_calls(traced.reply.calls)
-            output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
-            output.time = call.seconds
-            return self._event.ModelEvent(
-                timestamp=timestamp,
-                span_id=span,
-                model=hide(call.actor),
-                role=call.role,
-                input=self._messages(TracedCall(call, asked=traced.asked)),
-                tools=self._tools(traced.asked.tools if traced.asked else ()),
-                tool_choice="auto" if traced.asked and traced.asked.tools else "none",
-                config=self._model.GenerateConfig(
-                    max_tokens=traced.asked.max_tokens if traced.asked else None,
-                    stop_seqs=list(traced.asked.stop) or None if traced.asked else None,
-                ),
-                output=output,
-                retries=len(call.faults),
-                error=hide(call.error) or None,
-                working_time=call.seconds,
+    def _call(self, node: TraceNode, span: str) -> Any:
+        traced = node.call
+        assert traced is not None, "nodes below a step are calls"
+        call, request, reply = traced.call, traced.asked, traced.reply
+        if call.kind != "model":
+            data = {
+                "kind": node.kind, "actor": call.actor, "seconds": call.seconds, "error": node.error or None,
+                "input": node.input, "output": node.output, "found": list(traced.passages),
+            }  # fmt: skip
+            return self._event.InfoEvent(
+                timestamp=_time(node.start), span_id=span, source="ragrounds", data=msgspec.to_builtins(data)
             )
-        call_record: dict[str, object] = {
-            "kind": call.kind,
-            "actor": hide(call.actor),
-            "query": hide(traced.searched.query) if traced.searched else None,
-            "seconds": call.seconds,
-            "error": hide(call.error) or None,
-            "asked": self._plain(traced.used if traced.asked is None else traced.asked),
-            "answered": self._plain(traced.gave if traced.reply is None else traced.reply),
-            "found": [
-                {"rank": hit.rank, "id": hit.id, "document": hit.document, "score": hit.score, "title": hit.title,
-                 "text": hide(hit.text)}
-                for hit in traced.passages
-            ],
-        }  # fmt: skip
-        return self._event.InfoEvent(timestamp=timestamp, span_id=span, source="ragrounds", data=call_record)
-
-    def _plain(self, value: object) -> object:
-        return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
+        stop = _STOPS.get(reply.finish, "unknown") if reply else "unknown"
+        output = self._model.ModelOutput.from_content(call.actor, reply.text if reply else "", stop_reason=stop)
+        if reply and reply.calls:
+            output.choices[0].message.tool_calls = self._tool_calls(reply.calls)
+        output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
+        output.time = call.seconds
+        return self._event.ModelEvent(
+            timestamp=_time(node.start),
+            span_id=span,
+            model=call.actor,
+            role=call.role,
+            input=self._messages(TracedCall(call, asked=request)),
+            tools=[self._tool_info(tool) for tool in request.tools] if request else [],
+            tool_choice="auto" if request and request.tools else "none",
+            config=self._model.GenerateConfig(
+                max_tokens=request.max_tokens if request else None,
+                stop_seqs=list(request.stop) or None if request else None,
+            ),
+            output=output,
+            retries=len(call.faults),
+            error=node.error or None,
+            working_time=call.seconds,
+        )
 
     def _model_usage(self, used: _SpentByModel) -> dict[str, Any]:
         """Return tokens by model. A model whose tokens are not all known is left out: the rest would look like the
         sum."""
-        return {
-            self._hide(model): self._usage(spent.usage, spent.cost_uncached)
-            for model, spent in used.items()
-            if spent.usage
-        }
+        return {model: self._usage(spent.usage, spent.cost_uncached) for model, spent in used.items() if spent.usage}
 
     def _usage(self, usage: Usage, cost: float | None) -> Any:
         return self._model.ModelUsage(
