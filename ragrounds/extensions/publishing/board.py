@@ -31,15 +31,6 @@ class BoardRanking(Struct, frozen=True, kw_only=True):
     """Datasets whose texts are shown on these pages."""
 
 
-class BoardStudy(Struct, frozen=True, kw_only=True):
-    """Study with its page."""
-
-    table: StudyTable
-    page: str
-    updated: float | None
-    """Seconds since 1970 of its last change."""
-
-
 class Board(Struct, frozen=True, kw_only=True):
     """All contents of a published leaderboard."""
 
@@ -48,7 +39,7 @@ class Board(Struct, frozen=True, kw_only=True):
     """Time of publication, in seconds since 1970."""
     mode: TextMode
     rankings: tuple[BoardRanking, ...]
-    studies: tuple[BoardStudy, ...]
+    studies: tuple[StudyTable, ...]
     left_out: tuple[LeftOutRuns, ...] = ()
 
     @property

@@ -12,9 +12,10 @@ from importlib.resources import files
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.trace.traces import Trace
-from ragrounds.extensions.publishing.board import Board, BoardRanking, BoardStudy, attempt_links, day, withheld_words
+from ragrounds.extensions.publishing.board import Board, BoardRanking, attempt_links, day, withheld_words
 from ragrounds.extensions.publishing.published_traces import TextMode
-from ragrounds.extensions.studies.tables import study_tables
+from ragrounds.extensions.studies.paper_table import StudyTable
+from ragrounds.extensions.studies.tables import paper_notes, study_tables
 from ragrounds.recorder.redaction import Redactor
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.columns import Column, table_of, words
@@ -28,7 +29,7 @@ from ragrounds.ui.tables.comparison_columns import LISTED
 from ragrounds.ui.tables.comparison_tables import interval
 from ragrounds.ui.tables.comparison_warnings import average_heading
 from ragrounds.ui.tables.comparison_words import lack_lines
-from ragrounds.ui.tables.html_tables import coded, html_table, prose, text
+from ragrounds.ui.tables.html_tables import coded, html_table, prose, tables_and_remarks, text
 from ragrounds.ui.tables.one_screen import conclusion_lines
 from ragrounds.ui.text import UNKNOWN, in_scale, number_of
 from ragrounds.ui.theme import theme_style
@@ -147,17 +148,12 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
                 yield Column("95 %", lambda row, by_run=figures, unit=table.unit: interval(by_run[row.run], unit))  # type: ignore[misc]
 
 
-def _study(entry: BoardStudy) -> str:
-    table = entry.table
+def _study(table: StudyTable) -> str:
     cells = len(table.cells) - table.count("published")
-    tables = "".join(html_table(part) for part in study_tables(table)[:1])
-    updated_note = f" · {day(entry.updated)}" if entry.updated is not None else ""
     return (
-        f'<section class="study" id="{escape(entry.page.removesuffix(".html"))}">'
-        f'<h2><a href="{escape(entry.page)}">{text(table.title)}</a> <small>study · '
-        f"{text(table.source)}{updated_note}</small>"
-        f"</h2><p>{table.count('done'):,} of {number_of(cells, 'cell')} are done. Published figures "
-        f"and deviations are below ours.</p>{tables}</section>\n"
+        f'<section class="study"><h2>{text(table.title)} <small>study</small></h2>'
+        f"<p>{table.count('done'):,} of {number_of(cells, 'cell')} are done. Published figures and deviations are "
+        f"below ours.</p>{tables_and_remarks([*study_tables(table), *paper_notes(table)])}</section>\n"
     )
 
 

@@ -30,7 +30,6 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
-from ragrounds.base.text import file_name
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.publishing.board import (
@@ -38,7 +37,6 @@ from ragrounds.extensions.publishing.board import (
     INDEX,
     Board,
     BoardRanking,
-    BoardStudy,
     attempt_links,
     attempt_pages,
     by_licence,
@@ -51,8 +49,8 @@ from ragrounds.extensions.publishing.derivation import make_bundle
 from ragrounds.extensions.publishing.index_page import attempt_page, index_page, licence_lines
 from ragrounds.extensions.publishing.leaderboard import Ranking, rank
 from ragrounds.extensions.publishing.published_traces import TextMode, published_traces, shown_id, text_free
-from ragrounds.extensions.studies.functions import StudyResult, list_studies, show_study
-from ragrounds.extensions.studies.page import study_page
+from ragrounds.extensions.studies.functions import list_studies, show_study
+from ragrounds.extensions.studies.paper_table import StudyTable
 from ragrounds.models.prices import read_prices
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import report_page
@@ -158,7 +156,7 @@ def publish(arguments: PublishArguments) -> PublishedSite:
     if arguments.bundle and arguments.attempts == "never":
         raise UserError("A bundle is made of attempts: --bundle does not go with --attempts never.")
     resolved_settings, requested = arguments.used_settings, run_names(arguments.runs)
-    studies, left_out = _studies(arguments.studies, not requested, resolved_settings)
+    studies, left_out = _studies(arguments.studies, arguments.studies is None and not requested, resolved_settings)
     if not requested:
         with open_store(resolved_settings) as store:
             requested = [run.id for run in store.runs()]
@@ -180,7 +178,7 @@ def publish(arguments: PublishArguments) -> PublishedSite:
                 published_at=time.time(),
                 mode=arguments.attempts,
                 rankings=tuple(map(writer.ranking, ranked.rankings)),
-                studies=tuple(writer.study(study_result, updated) for study_result, updated in studies),
+                studies=tuple(studies),
                 left_out=ranked.left_out,
             )
             writer.write(INDEX, index_page(board))
@@ -251,28 +249,24 @@ def _starts_with_any(path: Path, marks: Sequence[bytes]) -> bool:
 
 def _studies(
     names: str | Sequence[str] | None, default: bool, settings: Settings
-) -> tuple[list[tuple[StudyResult, float | None]], list[tuple[str, str]]]:
-    """Return the studies to publish with the time of their last change, and those that cannot be shown with the reason.
+) -> tuple[list[StudyTable], list[tuple[str, str]]]:
+    """Return the tables of the studies to publish, and those that cannot be shown with the reason.
 
     Without names, these are the studies that were carried out here.
 
     Raises:
         UserError: a named study cannot be shown.
     """
-    listed = {study.file or study.name: study for study in list_studies(settings=settings)} if names or default else {}
-    requested = [name for name, study in listed.items() if study.kept] if names is None else texts(names)
-    study_results, left_out = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
-    for name in requested:
+    stored = [study.file or study.name for study in list_studies(settings=settings) if study.kept] if default else []
+    tables, left_out = list[StudyTable](), list[tuple[str, str]]()
+    for name in stored if names is None else texts(names):
         try:
-            study_result = show_study(name, settings=settings)
+            tables.append(show_study(name, settings=settings).table)
         except UserError as error:
             if names is not None:
                 raise
             left_out.append((name, str(error)))
-            continue
-        listing = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
-        study_results.append((study_result, listing.updated if listing else None))
-    return study_results, left_out
+    return tables, left_out
 
 
 class _Writer:
@@ -325,17 +319,6 @@ class _Writer:
             named_runs = [(id, names[id]) for id in group]
             self.write(page, attempt_page(title, about, traces, order, named_runs, links, report))
         return pages
-
-    def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
-        """Write the page of a study."""
-        runs = [run for run in self._store.runs() if run.id in study.ids and self._store.done(run)]
-        base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
-        number, name = 1, f"{base}.html"
-        while name in self.files:
-            number += 1
-            name = f"{base}-{number}.html"
-        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [BOARD_LINK])])
-        return BoardStudy(table=study.table, page=name, updated=updated)
 
     def write(self, name: str, parts: Iterable[str]) -> None:
         """Write a file of the site."""

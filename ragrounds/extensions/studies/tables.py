@@ -1,4 +1,4 @@
-"""Sentences and tables of a study: our figures, the published ones, deviations, differences; CSV."""
+"""Tables and notes of a study: our figures, the published ones, deviations, differences; CSV."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from shlex import quote
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.base.records import Run
 from ragrounds.base.text import listed
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
@@ -19,75 +18,12 @@ from ragrounds.ui.columns import Column, TextTable, table_of
 from ragrounds.ui.pictures.chart_text import draw
 from ragrounds.ui.tables.analysis_tables import print_analysis
 from ragrounds.ui.tables.comparison_csv import csv_text
-from ragrounds.ui.tables.comparison_words import span_of_days
 from ragrounds.ui.tables.text_tables import print_table
-from ragrounds.ui.text import UNKNOWN, figure_text, first_sentence, number_of, one_line, safe
+from ragrounds.ui.text import UNKNOWN, first_sentence, number_of, one_line, safe
 
 _QUOTED = re.compile("'[^']*'")
 _SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`'\"])")
-_MAX_MODELS = 3
-"""Number of models that are named; further models are counted."""
 _LISTED = ("name", "title", "cells", "kept", "file")
-
-
-def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield sentences on the cells that were carried out, and on the distance of their figures from the published ones.
-
-    Args:
-        table: the study's table.
-        runs: the runs that its cells show.
-    """
-    done, cells = table.carried.count("done"), len(table.carried.cells)
-    source = safe(table.source or table.title)
-    if not runs:
-        yield f"{source}: no cell has been carried out yet."
-        return
-    period = span_of_days([run.created for run in runs])
-    yield f"{source}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {period}."
-    compared = [cell for cell in table.cells if cell.deviation is not None]
-    if not compared:
-        yield "None of them has a published figure to compare with."
-        return
-    by_deviation = sorted(compared, key=lambda cell: abs(cell.deviation or 0.0))
-    farthest, median = by_deviation[-1], abs(by_deviation[len(by_deviation) // 2].deviation or 0.0)
-    inside_interval = [
-        cell
-        for cell in compared
-        if cell.low is not None and cell.high is not None and cell.low <= (cell.published or 0.0) <= cell.high
-    ]
-    with_interval = sum(cell.low is not None for cell in compared)
-    inside = (
-        f" {len(inside_interval):,} of {number_of(with_interval, 'published figure')} lie inside our 95 % interval."
-        if with_interval
-        else ""
-    )
-    digits = f".{table.digits}f"
-    equal = sum(not float(format(cell.deviation or 0.0, digits)) for cell in compared)
-    if equal == len(compared):
-        yield f"All {number_of(equal, 'figure')} with a published one equal it.{inside}"
-        return
-    if equal >= len(compared) / 2:
-        near = f"{equal:,} of {number_of(len(compared), 'figure')} equal the published one"
-    else:
-        near = (
-            f"Half of the {number_of(len(compared), 'figure')} with a published one are at most "
-            f"{figure_text(median, digits)} away from it"
-        )
-    distance = figure_text(farthest.deviation or 0.0, "+" + digits)
-    yield f"{near}; {safe(farthest.row)} · {safe(farthest.column)} is farthest ({distance}).{inside}"
-
-
-def _with(runs: Sequence[Run]) -> str:
-    models: dict[str, None] = {}
-    for run in runs:
-        models_by_role = run.identity.get("models")
-        texts = models_by_role.values() if isinstance(models_by_role, Mapping) else [run.identity.get("model") or ""]
-        models |= dict.fromkeys(one_line(str(text).partition("[")[0], 60) for text in texts if text)
-    model_names = list(models)
-    if not model_names:
-        return "with a model that is not recorded"
-    more = f" and {number_of(len(model_names) - _MAX_MODELS, 'other model')}" if len(model_names) > _MAX_MODELS else ""
-    return f"with {', '.join(model_names[:_MAX_MODELS])}{more}"
 
 
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "not run", "failed": "failed"}

@@ -88,6 +88,20 @@ def test_keys_are_hidden(filled: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.name for path in (tmp_path / "site").iterdir() if hidden in path.read_text(encoding="utf-8")] == []
 
 
+def test_a_study_is_a_table_with_the_figures_of_its_paper_and_its_notes(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'title = "Two strategies"\nnote = "In percent. Read `ragrounds study show mine`."\n'
+        '[settings]\nbenchmark = "sample"\n[[columns]]\nname = "all"\n'
+        '[[rows]]\nname = "A"\nagent = "direct"\nmodel = "openai:a"\npublished = [51.2]\n'
+    )
+    made = rr.publish(tmp_path / "site", studies=str(tmp_path / "mine.toml"), progress=False)
+    assert (made.runs, made.studies, made.pages) == (0, 1, 1)
+    page = made.index.read_text(encoding="utf-8")
+    for words in ("0 of 1 cell are done", "51.2", "In percent."):
+        assert words in page
+    assert "`ragrounds" not in page, "a reader of the site cannot run it"
+
+
 def test_nothing_to_publish_and_unknown_words_leave_the_folder_alone(home: Path, tmp_path: Path) -> None:
     with pytest.raises(rr.UserError, match="has no run and no study"):
         rr.publish(tmp_path / "site")

@@ -13,7 +13,6 @@ from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.studies import cells as study_cells
 from ragrounds.extensions.studies.functions import list_studies, show_study
-from ragrounds.extensions.studies.page import study_page
 from ragrounds.extensions.studies.state import read_state
 from ragrounds.extensions.studies.study import StudyCell
 from tests.servers.scripted_http import Scripted, scripted
@@ -159,7 +158,6 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
     assert f"{shown.value:.2f}" in markdown(study_tables(made.table))
     assert "\\pm" in latex(study_tables(made.table))
     assert len(study_csv(made.table).splitlines()) == 17
-    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in study_page(made.table, made.findings, [], made.study.picture)
 
 
 @pytest.mark.slow

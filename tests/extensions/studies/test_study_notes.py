@@ -1,4 +1,4 @@
-"""What stands before a study's table follows from its cells."""
+"""Notes of a study: they follow from its cells."""
 
 import io
 import re
@@ -6,14 +6,12 @@ import re
 from msgspec import structs
 from rich.console import Console
 
-from ragrounds.base.records import Run
 from ragrounds.base.settings import Settings
 from ragrounds.extensions.studies.missing_requirements import find_missing_requirements
-from ragrounds.extensions.studies.page import study_page
 from ragrounds.extensions.studies.paper_table import StudyTable, TableCell, TableRow
 from ragrounds.extensions.studies.study import open_study
-from ragrounds.extensions.studies.tables import paper_notes, print_study, study_notes, study_sentences
-from tests.compare.making import add_run, questions
+from ragrounds.extensions.studies.tables import paper_notes, print_study, study_notes, study_tables
+from ragrounds.ui.tables.html_tables import html_table
 
 
 def cell(column, **more):
@@ -28,60 +26,12 @@ def table(*cells):
     )  # fmt: skip
 
 
-def test_how_near_the_published_figures_are(store):
-    made = table(
-        cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0),
-        cell("b", value=50.0, low=45.0, high=55.0, published=40.0, deviation=10.0),
-        cell("c", value=50.0, published=50.5, deviation=-0.5),
-        cell("d", state="to do"),
-    )
-    first, second = study_sentences(made, [add_run(store, "direct", questions(2), [1, 0])])
-    assert first == "A paper, Table 1: 3 of 4 cells carried out with test:model on 1970-01-01."
-    assert "at most 2.00 away from it; ours · b is farthest (+10.00)" in second
-    assert second.endswith("1 of 2 published figures lie inside our 95 % interval.")
-    assert study_notes(made) == ["Not begun: 1 cell."]
-    assert "Not begun: 1 cell." in study_page(made, [], [], "")
-
-
 def test_rows_of_published_figures_are_indented_and_the_first_column_stays():
-    page = study_page(table(cell("a", value=50.0, published=52.0, deviation=-2.0)), [], [], "")
+    (main,) = study_tables(table(cell("a", value=50.0, published=52.0, deviation=-2.0)))
+    page = html_table(main)
     assert page.count('<tr class="under">') == 2
     assert '<tr class="under"><th scope="row">  published</th>' in page
     assert "data-still" in page
-    assert "position:sticky" in page
-
-
-def test_nothing_is_said_of_no_run():
-    made = table(cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0))
-    assert list(study_sentences(made, [])) == ["A paper, Table 1: no cell has been carried out yet."]
-
-
-def test_equal_figures_are_counted_and_computed_cells_are_not():
-    made = table(
-        cell("a", value=50.0, published=50.0, deviation=0.0),
-        cell("b", value=60.0, published=60.0, deviation=0.001),
-        cell("c", value=50.0, published=50.5, deviation=-0.5),
-        cell("mean", value=55.0, computed=True),
-        cell("d", state="to do", computed=True),
-    )
-    first, second = study_sentences(
-        made,
-        [
-            Run(
-                id="r",
-                agent="direct",
-                benchmark="b",
-                questions="q",
-                count=2,
-                epochs=1,
-                fingerprint="f",
-                identity={},
-                created=0.0,
-            )
-        ],
-    )
-    assert "3 of 3 cells" in first
-    assert second.startswith("2 of 3 figures equal the published one; ours · c is farthest (-0.50).")
 
 
 def test_nobody_is_asked_again_for_an_imported_reply():
@@ -89,7 +39,6 @@ def test_nobody_is_asked_again_for_an_imported_reply():
     assert own == "Attempts that an error ended count as 0 (ours · a: 2); the same command asks again."
     (imported,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",), imported=True)))
     assert imported == "Recorded replies that are missing or hold an error count as 0 (ours · a: 2)."
-    assert "the same command asks again" in study_page(table(cell("a", value=50.0, failed=2, runs=("r",))), [], [], "")
 
 
 def printed(made, **more):
