@@ -7,17 +7,14 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.extensions.training.encoders import save_pair
-from ragrounds.extensions.training.evaluation import MEASURE, PairTable
 from ragrounds.extensions.training.libraries import sentence_transformers, torch
 from ragrounds.extensions.training.loop import StageCost
 from ragrounds.extensions.training.pipeline import EncoderPair, TrainingRun
-from ragrounds.extensions.training.spec import TEACHER, Pairs, Stage, Texts
+from ragrounds.extensions.training.spec import Pairs, Stage, Texts
 from ragrounds.version import __version__
 
-TABLE = "table.json"
 
-
-def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> str:
+def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path) -> str:
     """Return the text of the model card."""
 
     training, counts = run.training, run.material.counts
@@ -67,8 +64,6 @@ def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table:
     lines += ["", "| stage | settings | steps | mean loss, first and last tenth | minutes |", "|---|---|---|---|---|"]
     for name, spent in run.spent(state).items():
         lines.append(_stage(name.rpartition("-")[0], training.stage, spent))
-    if table is not None and any(row.name == recipe for row in table.rows):
-        lines += ["", "## Results", "", *_results(recipe, table)]
     return "\n".join(lines) + "\n"
 
 
@@ -83,25 +78,6 @@ def _stage(name: str, stages: dict[str, Stage], spent: StageCost) -> str:
         f"| {name} | {settings} | {spent.steps:,} | {spent.losses[0]:.4f}, {spent.losses[-1]:.4f} | "
         f"{spent.seconds / 60:.1f} |"
     )
-
-
-def _results(recipe: str, table: PairTable) -> list[str]:
-    rows = {row.name: row for row in table.rows}
-    lines = [f"| benchmark | queries | {MEASURE} | the document encoder with itself | |", "|---|---|---|---|---|"]
-    for benchmark in table.quality:
-        note = ", ".join(
-            text
-            for text, holds in (("selection", benchmark.selection), ("transductive", benchmark.transductive))
-            if holds
-        )
-        lines.append(
-            f"| {benchmark.benchmark}, {benchmark.split} | {benchmark.queries:,} | {benchmark.values[recipe]:.4f} | "
-            f"{benchmark.values[TEACHER]:.4f} | {note} |"
-        )
-    speed = rows[recipe].speed
-    if speed is not None:
-        lines += ["", f"Queries encoded per second, one at a time: {speed.ratio:.2f} times the document encoder's."]
-    return lines
 
 
 def _listed(entries: tuple[Texts, ...] | tuple[Pairs, ...]) -> str:
@@ -126,8 +102,6 @@ def write_pair(run: TrainingRun, recipe: str, state: EncoderPair) -> Path:
         if state.symmetric:
             prefixes["document"] = ""
         save_pair(run.open_query(state), run.open_document(state), folder, prefixes)
-    path = run.out / TABLE
-    table = msgspec.json.decode(path.read_bytes(), type=PairTable) if path.is_file() else None
-    (folder / "README.md").write_text(card(run, recipe, state, folder, table), encoding="utf-8")
+    (folder / "README.md").write_text(card(run, recipe, state, folder), encoding="utf-8")
     mark.write_text(state.key)
     return folder

@@ -77,14 +77,9 @@ class PairRow(Struct, frozen=True, kw_only=True):
     retriever: str
     """Spec of the retriever, as `ragrounds retrieve` takes it."""
     query_parameters: int
-    document_parameters: int
     speed: EncodingSpeed | None
     seconds: float
     """Wall time of its training, over all its stages."""
-    processor: float
-    """Processor time of its training, over all its stages."""
-    peak: int
-    """Largest memory of the process that trained it, in bytes."""
 
 
 class PairTable(Struct, frozen=True, kw_only=True):
@@ -130,17 +125,13 @@ def evaluate(
     for name in specs:
         state = states.get(name)
         stage_costs = list(run.spent(state).values()) if state else []
-        document = encoders[name] if state is None or state.symmetric else run.open_document(state)
         rows.append(
             PairRow(
                 name=name,
                 retriever=specs[name],
                 query_parameters=_parameters(encoders[name]),
-                document_parameters=_parameters(document),
                 speed=speeds.get(name),
                 seconds=round(sum(cost.seconds for cost in stage_costs), 1),
-                processor=round(sum(cost.processor for cost in stage_costs), 1),
-                peak=max((cost.peak for cost in stage_costs), default=0),
             )
         )
     return PairTable(name=training.name, rows=rows, quality=quality, threads=torch.get_num_threads(), rounds=rounds)

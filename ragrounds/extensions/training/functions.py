@@ -13,7 +13,7 @@ from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.execution import Workspace
 from ragrounds.api.workspace import Progress, unheard
 from ragrounds.base.errors import UserError, one_of
-from ragrounds.extensions.training.card import TABLE, write_pair
+from ragrounds.extensions.training.card import write_pair
 from ragrounds.extensions.training.evaluation import PairTable, pair_spec
 from ragrounds.extensions.training.evaluation import evaluate as evaluate_pairs
 from ragrounds.extensions.training.loop import StageCost, TrainingStep
@@ -104,7 +104,7 @@ def evaluate(arguments: EvaluationArguments) -> PairTable:
     run, names = _opened(arguments)
     states = {name: run.recipe(name) for name in names}
     table = evaluate_pairs(run, states, rounds=arguments.rounds, progress=arguments.progress)
-    write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
+    write_whole(run.out / "table.json", msgspec.json.format(msgspec.json.encode(table), indent=2))
     for name, state in states.items():
         write_pair(run, name, state)
     return table
