@@ -342,8 +342,8 @@ def tables(store: Store, runs: list[rr.Run]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     second = [
-        "| strategy | queries | new documents by search | found gold | repeated | changed | × shortest | ended |",
-        "|---|---:|---|---:|---:|---:|---:|---|",
+        "| strategy | queries | documents | found gold | repeated | changed | × shortest | ended |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for run in runs:
         one, line, name = done[run.id], cost[run.id], run.agent.replace("|", "\\|")
@@ -355,10 +355,9 @@ def tables(store: Store, runs: list[rr.Run]) -> list[str]:
             f"| `{name}` | {100 * one.right.value:.1f} ({100 * one.right.low:.0f}–{100 * one.right.high:.0f}) | "
             f"{line.model_calls:,} | {line.reused:,} | {line.searches:,} | {tokens:,.0f} | {seconds:.2f} | {broken} |"
         )
-        new = ", ".join(f"{each:.1f}" for each in one.new_documents[:6]) + ", …" * (len(one.new_documents) > 6)
-        ended = Counter({end: sum(nodes.values()) for end, nodes in one.ended.items()}).most_common()
+        ended = Counter(one.ended).most_common()
         second.append(
-            f"| `{name}` | {one.queries:.1f} | {new or '–'} | {share(one.gold)} | "
+            f"| `{name}` | {one.queries:.1f} | {'–' if one.documents is None else f'{one.documents:.1f}'} | {share(one.gold)} | "
             f"{'–' if one.repeated is None else f'{100 * one.repeated:.1f} %'} | {share(one.changed)} | "
             # A strategy that answered no question right has none to compare its steps with.
             f"{'–' if one.over_shortest is None else f'{one.over_shortest:.1f}'} | "

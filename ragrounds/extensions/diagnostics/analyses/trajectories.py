@@ -29,10 +29,10 @@ class Trajectory(Struct, frozen=True, kw_only=True):
     """Number of searches; ``None`` if not known."""
     queries: int
     """Number of distinct queries, ignoring case and white space."""
-    new: tuple[int, ...]
-    """For each search, the number of documents that no earlier search of the attempt found."""
-    gold: int | None
-    """Number of the first search that found a gold document, from 1."""
+    documents: int
+    """Number of distinct documents that its searches found."""
+    gold: bool
+    """True if a search found a gold document."""
     repeated: int
     """Number of searches that repeated a query, or found only documents that were found before."""
     steps: int
@@ -40,8 +40,6 @@ class Trajectory(Struct, frozen=True, kw_only=True):
     """Role → tokens; ``None`` if not known for all calls."""
     ended: str
     """Reason of the end: ``own limit``, or the outcome."""
-    node: str
-    """Last node entered."""
     right: bool
     prediction: str
 
@@ -59,13 +57,9 @@ class RunTrajectories(Struct, frozen=True, kw_only=True):
     """Number of attempts for which it is not known whether they searched; they are in no figure of searches."""
     searches: float | None
     queries: float | None
-    new_documents: tuple[float, ...]
-    """Mean number of new documents of each search, over the attempts that made it."""
     documents: float | None
     gold: Figure | None
     """Share of the attempts that found a gold document, if one is known."""
-    gold_at: tuple[int, ...]
-    """Numbers of attempts that found gold first by their first, second … search."""
     repeated: float | None
     """Share of repeated searches in all searches."""
     tokens: Mapping[str, float] | None
@@ -74,27 +68,21 @@ class RunTrajectories(Struct, frozen=True, kw_only=True):
     """Id of the run without search that answers are compared with; empty if there is no such run."""
     changed: Figure | None
     """Share of the answers that differ from the reference's."""
-    gained: int
-    """Number of answers that are wrong in the reference and right here."""
-    lost: int
-    steps: float | None
-    """Mean number of nodes entered."""
     over_shortest: float | None
     """Mean ratio of the steps of right answers to the fewest steps in which any agent here answered the question
     right."""
-    ended: Mapping[str, Mapping[str, int]]
-    """Reason of the end → last node → number of attempts."""
+    ended: Mapping[str, int]
+    """Reason of the end → number of attempts."""
 
 
 def trajectory(store: Store, attempt: Attempt, gold: Gold, score: Score | None) -> Trajectory:
     """Return what an attempt did on its way to an answer."""
-    all_calls, path = list(calls(attempt.events)), node_path(attempt.events)
+    all_calls = list(calls(attempt.events))
     hops = hops_of(traced_calls(store, [call for call in all_calls if call.kind == "search"], brief=True), gold, True)
     unknown = not hops and searches_unknown(attempt, traced_calls(store, all_calls))
-    known_documents, new, repeated = set[str](), list[int](), 0
+    known_documents, repeated = set[str](), 0
     for hop in hops:
         hop_documents = {hit.passage.document for hit in hop.found}
-        new.append(len(hop_documents - known_documents))
         repeated += hop.repeats is not None or bool(hop_documents and hop_documents <= known_documents)
         known_documents |= hop_documents
     model_calls = [
@@ -110,13 +98,12 @@ def trajectory(store: Store, attempt: Attempt, gold: Gold, score: Score | None) 
     return Trajectory(
         searches=None if unknown else len(hops),
         queries=len({plain_query(hop.query) for hop in hops}),
-        new=tuple(new),
-        gold=next((hop.number for hop in hops if hop.gold_ranks), None),
+        documents=len(known_documents),
+        gold=any(hop.gold_ranks for hop in hops),
         repeated=repeated,
-        steps=len(path),
+        steps=len(node_path(attempt.events)),
         tokens=tokens if all_calls and all(call.usage for call in model_calls) else None,
         ended="own limit" if hit_limit else outcome(attempt.status, score.answer_status if score else None),
-        node=path[-1] if path else "",
         right=score is not None and score.value == 1.0,
         prediction=score.prediction if score else "",
     )
@@ -155,11 +142,8 @@ def _summarise_run(
     questions, identity = {question.id: question for question in run.questions}, run.run.identity
     known_attempts = {key: attempt for key, attempt in done.items() if attempt.searches is not None}
     searches = sum(attempt.searches or 0 for attempt in known_attempts.values())
-    most_searches = max((len(attempt.new) for attempt in known_attempts.values()), default=0)
     found_gold = [
-        (questions[id], float(attempt.gold is not None))
-        for (id, _), attempt in known_attempts.items()
-        if run.golds[id].documents
+        (questions[id], float(attempt.gold)) for (id, _), attempt in known_attempts.items() if run.golds[id].documents
     ]
     models = str(identity.get("models")) if searches or identity.get("oracle") else ""
     reference, reference_done = references.get(models, ("", {}))
@@ -167,12 +151,10 @@ def _summarise_run(
         (questions[key[0]], attempt, reference_done[key]) for key, attempt in done.items() if key in reference_done
     ]
     compared = [triple for triple in compared if triple[0].options]  # long answers are never the same twice
-    tokens, end_counts = Counter[str](), dict[str, Counter[str]]()
+    tokens = Counter[str]()
     for attempt in done.values():
         tokens.update(attempt.tokens or {})
-        end_counts.setdefault(attempt.ended, Counter())[attempt.node] += 1
     right_counts, epochs = Counter(id for (id, _), attempt in done.items() if attempt.right), run.run.epochs
-    steps = [(id, attempt) for (id, _), attempt in done.items() if attempt.steps]
     return RunTrajectories(
         run=run.run.id,
         attempts=len(done),
@@ -183,15 +165,8 @@ def _summarise_run(
         unknown=len(done) - len(known_attempts),
         searches=_mean(attempt.searches or 0 for attempt in known_attempts.values()),
         queries=_mean(attempt.queries for attempt in known_attempts.values()),
-        new_documents=tuple(
-            fmean(attempt.new[index] for attempt in known_attempts.values() if index < len(attempt.new))
-            for index in range(most_searches)
-        ),
-        documents=_mean(sum(attempt.new) for attempt in known_attempts.values()),
+        documents=_mean(attempt.documents for attempt in known_attempts.values()),
         gold=share_figure(found_gold, seed) if searches else None,
-        gold_at=tuple(
-            sum(attempt.gold == index for attempt in known_attempts.values()) for index in range(1, most_searches + 1)
-        ),
         repeated=sum(attempt.repeated for attempt in known_attempts.values()) / searches if searches else None,
         tokens={role: count / len(done) for role, count in tokens.items()}
         if all(attempt.tokens is not None for attempt in done.values())
@@ -204,11 +179,10 @@ def _summarise_run(
             ],
             seed,
         ),
-        gained=sum(attempt.right and not reference_attempt.right for _, attempt, reference_attempt in compared),
-        lost=sum(reference_attempt.right and not attempt.right for _, attempt, reference_attempt in compared),
-        steps=_mean(attempt.steps for _, attempt in steps),
-        over_shortest=_mean(attempt.steps / shortest[id] for id, attempt in steps if attempt.right),
-        ended=end_counts,
+        over_shortest=_mean(
+            attempt.steps / shortest[id] for (id, _), attempt in done.items() if attempt.right and attempt.steps
+        ),
+        ended=Counter(attempt.ended for attempt in done.values()),
     )
 
 
@@ -229,7 +203,7 @@ def _table(records: tuple[RunTrajectories, ...], options: AnalysisOptions) -> An
     for record in records:
         all_right = 100 * record.pass_k[-1] if len(record.pass_k) == epochs else None
         tokens = None if record.tokens is None else round(sum(record.tokens.values()))
-        end_counts = sorted(((sum(nodes.values()), end) for end, nodes in record.ended.items()), reverse=True)
+        end_counts = sorted(((count, end) for end, count in record.ended.items()), reverse=True)
         end_text = ", ".join(f"{count:,} {end.replace('_', ' ')}" for count, end in end_counts)
         rows.append(
             (
