@@ -357,7 +357,8 @@ def tables(store: Store, runs: list[rr.Run]) -> list[str]:
         )
         ended = Counter(one.ended).most_common()
         second.append(
-            f"| `{name}` | {one.queries:.1f} | {'–' if one.documents is None else f'{one.documents:.1f}'} | {share(one.gold)} | "
+            f"| `{name}` | {one.queries:.1f} | {'–' if one.documents is None else f'{one.documents:.1f}'} | "
+            f"{share(one.gold)} | "
             f"{'–' if one.repeated is None else f'{100 * one.repeated:.1f} %'} | {share(one.changed)} | "
             # A strategy that answered no question right has none to compare its steps with.
             f"{'–' if one.over_shortest is None else f'{one.over_shortest:.1f}'} | "
