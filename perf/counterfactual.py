@@ -32,10 +32,10 @@ import numpy as np  # noqa: E402
 
 import ragrounds as rr  # noqa: E402
 from ragrounds.base.records import Question  # noqa: E402
-from ragrounds.evals.compare.figures import PairedFigure, paired  # noqa: E402
+from ragrounds.evals.compare.figures import paired  # noqa: E402
 from ragrounds.evals.scorers import described  # noqa: E402
 from ragrounds.evals.stats import holm  # noqa: E402
-from ragrounds.extensions.counterfactual.effects import exchange_p, followed, sampling_order  # noqa: E402
+from ragrounds.extensions.counterfactual.effects import exchange_p  # noqa: E402
 from tests.extensions.counterfactual.test_recorded_systems import SYSTEM  # noqa: E402
 from tests.servers.http_script import Asked, HttpScript, Told  # noqa: E402
 
@@ -74,12 +74,10 @@ def coverage(simulations: int, n: int) -> None:
     """How often the interval of each change holds its truth, and how often the identity is called an effect."""
     questions = [Question(id=f"q{place}", benchmark="t", text="") for place in range(n)]
     scorer = described("robust")
-    print("| strategy | truth of drop | its interval holds it | reverse (truth 0) | identity called an effect | "
-          "drop, reverse with --until 15 | questions |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|")
+    print("| strategy | truth of drop | its interval holds it | reverse (truth 0) | identity called an effect |")
+    print("|---|---|---|---|---|")
     for name, rule in RULES.items():
         held, still, called = 0, 0, 0
-        until, taken = [0, 0], list[int]()
         for number in range(simulations):
             made = simulated(rule, n, np.random.default_rng([number, len(name)]))
             values = {
@@ -92,25 +90,8 @@ def coverage(simulations: int, n: int) -> None:
             held += drop.low <= truth(rule) <= drop.high
             still += reverse.low <= 0 <= reverse.high
             called += identity.leaves_out_0
-            for which, (change, true) in enumerate({"drop": truth(rule), "reverse": 0.0}.items()):
-                made_until = until_known(questions, values["before"], values[change])
-                until[which] += made_until.low <= true <= made_until.high
-                taken.append(made_until.n)
         shares = " | ".join(f"{100 * count / simulations:.1f} %" for count in (held, still, called))
-        both = ", ".join(f"{100 * count / simulations:.1f} %" for count in until)
-        print(f"| {name} | {100 * truth(rule):+.1f} | {shares} | {both} | {np.mean(taken):.0f} |", flush=True)
-
-
-def until_known(questions: list[Question], before: dict[str, float], after: dict[str, float]) -> PairedFigure:
-    """The difference where further questions are drawn until it is significant, or known to 15 points."""
-    order = sampling_order(questions, 0)
-    for size in (32, 64, 128, len(order)):
-        here = {question.id for question in order[:size]}
-        found = followed(questions, before, {id: value for id, value in after.items() if id in here}, 0)
-        wide = max(found.high - found.difference, found.difference - found.low)
-        if found.p_always < 0.05 or wide <= 0.15:
-            break
-    return found
+        print(f"| {name} | {100 * truth(rule):+.1f} | {shares} |", flush=True)
 
 
 SETTINGS = ((1, 100, 0.1), (1, 100, 0.3), (1, 200, 0.1), (1, 200, 0.3), (5, 200, 0.2))

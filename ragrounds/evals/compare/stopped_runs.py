@@ -99,9 +99,7 @@ class StopRecord(Struct, frozen=True, kw_only=True):
 
 def all_records(store: Store, run: Run) -> list[StopRecord]:
     """Return the records of all claims and policies that a run was followed or tested for."""
-    records = [msgspec.msgpack.decode(body, type=StopRecord | int) for body in store.stops(run)]
-    # A counterfactual has the seed of its order in place of a record.
-    return [record for record in records if isinstance(record, StopRecord)]
+    return [msgspec.msgpack.decode(body, type=StopRecord) for body in store.stops(run)]
 
 
 def stop_records(store: Store, run: Run) -> list[StopRecord]:

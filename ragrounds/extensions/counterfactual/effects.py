@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,12 +18,10 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, AttemptKey, Call, Question, Reply, Run, Score
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.benchmark import cluster_of
-from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired, table_mean
+from ragrounds.evals.compare.figures import Figure, PairedFigure, figure, paired
 from ragrounds.evals.compare.question_values import Values, scorer_values
-from ragrounds.evals.engine.question_order import cluster_rounds
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
-from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by
@@ -217,44 +214,12 @@ def sampling_order(questions: Sequence[Question], seed: int) -> list[Question]:
     return [question for name in order for question in clusters[name]]
 
 
-def followed(questions: Sequence[Question], before: Values, after: Values, seed: int) -> PairedFigure:
-    """Return the paired difference for sequential sampling.
-
-    Its interval and p value hold at any number of questions
-    (:class:`ragrounds.evals.stats.sequential.ConfidenceSequence`).
-    """
-
-    def difference(question: Question) -> float | None:
-        old, new = before.get(question.id), after.get(question.id)
-        return None if old is None or new is None else new - old
-
-    sequence, differences = ConfidenceSequence(null=0.0), dict[str, float]()
-    for question_round in cluster_rounds(sampling_order(questions, seed)):
-        if (weighed := question_round.weigh(difference)) is None:
-            break
-        sequence.add(*weighed)
-        differences |= {q.id: value for q in question_round.questions if (value := difference(q)) is not None}
-    interval = sequence.interval
-    if interval is None:
-        return PairedFigure(n=0)
-    counted = [question for question in questions if question.id in differences]
-    return PairedFigure(
-        difference=table_mean(counted, [differences[question.id] for question in counted]),
-        low=interval.low,
-        high=interval.high,
-        n=len(differences),
-        p_always=interval.p,
-    )
-
-
 def _unadjusted_p(effect: Effect) -> float | None:
     """Return the p value of an effect before Holm's correction.
 
-    If attempts failed, the effect is measured without them. A sequential p value, valid at any stopping time, is
-    preferred.
+    If attempts failed, the effect is measured without them.
     """
-    difference = effect.settled or effect.difference
-    return difference.p_mcnemar if difference.p_always is None else difference.p_always
+    return (effect.settled or effect.difference).p_mcnemar
 
 
 def _measure_effect(
@@ -294,13 +259,9 @@ def _measure_effect(
         answered = [question for question in questions if question.id in shares]
         return figure(answered, shares, {}, seed) if answered else None
 
-    sequence_seed = next((msgspec.msgpack.decode(body, type=int) for body in store.stops(samples[0].run)), None)
-
-    def sequential_difference(old: Values, new: Values) -> PairedFigure:
-        """Return the difference over all questions; for sequential samples its interval holds at any number of them."""
-        if sequence_seed is not None and len(questions) < len(scored_questions) and not change.is_identity:
-            return followed(scored_questions, old, new, sequence_seed)
-        return paired(questions, old, new, seed, scorer_record, epochs)
+    def difference(new: Values, of: Sequence[Question] = questions) -> PairedFigure:
+        """Return the difference from the scores before the change."""
+        return paired(of, before, new, seed, scorer_record, epochs)
 
     pairs = [(key, parent.scores[key], scored.scores[key]) for scored in samples for key in keys]
     traced = [(key, parent.attempts[key], scored.attempts[key]) for scored in samples for key in keys
@@ -334,12 +295,12 @@ def _measure_effect(
         questions=len(questions),
         attempts=len(traced),
         failed=sum(repeated.status == "failed" for _, _, repeated in traced),
-        settled=sequential_difference(before, after_without_failures) if after_without_failures is not None else None,
+        settled=difference(after_without_failures) if after_without_failures is not None else None,
         touched=share((key, search_range is not None) for key, search_range in search_ranges.items()),
         reached=share(reached) if not change.is_identity else None,
         before=figure(questions, before, {}, seed, scorer_record, epochs),
         after=figure(questions, after, {}, seed, scorer_record, epochs),
-        difference=sequential_difference(before, after),
+        difference=difference(after),
         lost=share((key, original.value == 1.0 != repeated.value) for key, original, repeated in pairs),
         gained=share((key, original.value != 1.0 == repeated.value) for key, original, repeated in pairs),
         changed=figure(questions, changed, {}, seed) if questions else None,
@@ -349,8 +310,8 @@ def _measure_effect(
         next_query=share(next_query_changed),
         argued=share((key, repeated.prediction == argued_options[key]) for key, _, repeated in argued_pairs),
         argued_before=share((key, original.prediction == argued_options[key]) for key, original, _ in argued_pairs),
-        known=paired(known_split[0], before, after, seed, scorer_record, epochs) if known_split else None,
-        unknown=paired(known_split[1], before, after, seed, scorer_record, epochs) if known_split else None,
+        known=difference(after, known_split[0]) if known_split else None,
+        unknown=difference(after, known_split[1]) if known_split else None,
         bought=costs.model_calls - costs.reused,
         reused=costs.reused,
         paid=costs.cost_paid,

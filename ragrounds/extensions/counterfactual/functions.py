@@ -25,7 +25,6 @@ from ragrounds.api.workspace import open_selected_runs, texts
 from ragrounds.base.contracts import Intervention, Model
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import AttemptKey, Gold, Question, Run
-from ragrounds.base.settings import Settings
 from ragrounds.base.specs import Spec
 from ragrounds.evals.analyses.run_data import first_found, searches
 from ragrounds.evals.benchmarks import Benchmark
@@ -40,8 +39,6 @@ from ragrounds.models.providers import open_model
 DEFAULT_CHANGES = ("drop[passage=gold]", "none")
 _RUN_ARGUMENTS = "concurrency confirmed journal max_cost max_total_tokens max_time listener progress".split()
 """Names of the arguments that are passed on to `run`."""
-_FIRST = 32
-"""Number of questions before the first check of `until`; it doubles from check to check."""
 _SWAP_SOURCES = 50
 """Number of other questions' searches that are tried for a replacement of a passage."""
 
@@ -68,14 +65,6 @@ class CounterfactualArguments(Execution, frozen=True):
     ] = 2
     limit: Annotated[
         int | None, Arg("Only this many of a run's questions, sampled by `seed`.", 1, short="-n", group=WHAT)
-    ] = None
-    until: Annotated[
-        float | None,
-        Arg(
-            "Draw further questions until each change has a significant effect, or an interval that reaches at most "
-            "this many points to each side; it holds at whatever number that is. `limit` is the most.",
-            group=WHAT,
-        ),
     ] = None
     seed: Annotated[int, Arg("Seed of the sampled questions and of the intervals.", group=WHAT)] = 0
     scorer: Annotated[str, Arg("Whose scores are compared; empty: the headline's.", group=WHAT)] = ""
@@ -109,8 +98,7 @@ def counterfactual(arguments: CounterfactualArguments) -> AnalysedRuns:
         for fork in forks
         for sample in range(1, arguments.samples + 1)
     ]
-    with open_selected_runs(arguments.runs, resolved_settings) as (store, stored_runs):
-        counts = {run.id: len(store.questions(run)[0]) for run in stored_runs}
+    with open_selected_runs(arguments.runs, resolved_settings) as (_, stored_runs):
         runs_with_options = [
             kept_options(run.id, resolved_settings, argument_names=texts(arguments.code)) for run in stored_runs
         ]
@@ -124,45 +112,15 @@ def counterfactual(arguments: CounterfactualArguments) -> AnalysedRuns:
         )
         # Relative paths of its options begin where the run began.
         folder = run_options.folder if Path(run_options.folder).is_dir() else "."
-        for limit in _sample_sizes(arguments, counts[run.id]):
-            change = partial(_plan_changes, [*floors, *changes], arguments, limit, request)
-            with contextlib.chdir(folder), hold_runs(request, change=change) as replay:
-                finish(replay.carry_out())
-            if arguments.until is not None and _is_decided(arguments.until, changes, run, arguments, resolved_settings):
-                break
+        change = partial(_plan_changes, [*floors, *changes], arguments, request)
+        with contextlib.chdir(folder), hold_runs(request, change=change) as replay:
+            finish(replay.carry_out())
     return analyse(
         "evidence",
         [run.id for run, _ in runs_with_options],
         scorer=arguments.scorer,
         seed=arguments.seed,
         settings=resolved_settings,
-    )
-
-
-def _sample_sizes(options: CounterfactualArguments, questions: int) -> list[int]:
-    """Return the sample sizes to run one after the other: one size, or doubling sizes if `until` is set."""
-    largest = min(questions, options.limit or questions)
-    if options.until is None:
-        return [largest]
-    if not 0 < options.until <= 100:
-        raise UserError(f"--until is {options.until:g}; expected points, above 0 up to 100.")
-    return [*(size for size in (_FIRST << power for power in range(30)) if size < largest), largest]
-
-
-def _is_decided(
-    until: float, changes: Sequence[Change], run: Run, options: CounterfactualArguments, settings: Settings
-) -> bool:
-    """Return True if every requested change has a significant effect or a narrow enough interval."""
-    evidence = analyse("evidence", [run.id], scorer=options.scorer, seed=options.seed, settings=settings).result.record
-    requested = {str(change.spec) for change in changes}
-    effects = [effect for effect in evidence.effects if effect.change in requested]  # type: ignore[union-attr]
-    bounds = [
-        (effect.difference.low, effect.difference.high, effect.difference.difference, effect.verdict)
-        for effect in effects
-    ]
-    return all(
-        verdict == "effect" or (None not in (low, high) and max(high - middle, middle - low) <= until / 100)
-        for low, high, middle, verdict in bounds
     )
 
 
@@ -185,7 +143,6 @@ def _request(options: Sequence[str]) -> RunArguments:
 def _plan_changes(
     changes: Sequence[Change],
     options: CounterfactualArguments,
-    limit: int,
     request: RunArguments,
     store: Store,
     planned_runs: Sequence[PlannedRun],
@@ -202,11 +159,7 @@ def _plan_changes(
     if makes_own_calls:
         _check_foreign(run, changes, any(search_counts.values()))
     recipe = recipe_of(request, loaded)
-    questions = sampling_order(loaded.questions, options.seed)[:limit]
-    if options.until is not None and len({question.benchmark for question in loaded.questions}) > 1:
-        raise UserError(
-            "--until needs questions of one dataset: a mean over several has no interval that holds at any number."
-        )
+    questions = sampling_order(loaded.questions, options.seed)[: options.limit]
     planned = []
     for change in changes:
         name = change.spec.parameters.get("model")
@@ -222,8 +175,6 @@ def _plan_changes(
         counterfactual_run = start_derived_run(
             store, run, "counterfactual", f"{run.agent} with {change.spec}", loaded, change.identity
         )
-        if options.until is not None:
-            _record_order(store, counterfactual_run, options.seed)
         planned.append(
             structs.replace(
                 parent,
@@ -264,18 +215,3 @@ def _attempt_change(
     random.Random(f"others {seed}").shuffle(passages_of_others)
     target = Target(question, gold, seed, change.template, passages_of_others[:_SWAP_SOURCES])
     return AttemptChange(change, target, change.changed_range(search_counts.get((question.id, epoch), 0)), models)
-
-
-def _record_order(store: Store, counterfactual: Run, seed: int) -> None:
-    """Record the seed of the question order, because sequential intervals depend on a fixed order.
-
-    Raises:
-        UserError: the questions were sampled in another order before. Trying orders until one suits would bias the
-            result.
-    """
-    recorded_seeds = [msgspec.msgpack.decode(body, type=int) for body in store.stops(counterfactual)]
-    if any(recorded_seed != seed for recorded_seed in recorded_seeds):
-        raise UserError(
-            f"{counterfactual.agent} drew its questions with --seed {recorded_seeds[0]} before; give that again."
-        )
-    store.write_stop([counterfactual.id], "counterfactual", seed, msgspec.msgpack.encode(seed))

@@ -15,7 +15,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Passage, Question, Reply
 from ragrounds.evals.trace.traces import calls, searches_by
 from ragrounds.extensions.counterfactual.changes import Change, Target
-from tests.extensions.counterfactual.conftest import FACT, LETTERS, NUMBER, N, Parents, make_runs, reply
+from tests.extensions.counterfactual.conftest import FACT, LETTERS, NUMBER, N, Parents, reply
 
 ONE, THREE = "vanilla_rag[top_k=1]", "vanilla_rag[top_k=3]"
 
@@ -147,36 +147,6 @@ def test_who_cites_what_changes_nothing_cites_after_the_fact(tmp_path: Path, par
     assert "they cite after the fact" in citing.result.table.note
     assert "What each change of the evidence does to the score" in html
     assert '<path fill="var(--line)"' in html
-
-
-def test_questions_are_drawn_until_it_is_known(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change that was made of one question before is not waited for."""
-    monkeypatch.setattr("ragrounds.extensions.counterfactual.functions._FIRST", 15)
-    parents.counterfactual(ONE, "reverse", limit=1)
-    found = parents.counterfactual(ONE, "none", until=10)
-    none = by_change(found)["none"]
-    assert (none.questions, none.verdict) == (15, "effect")
-    assert none.difference.p_always < 0.05
-    assert none.difference.low < none.difference.difference < none.difference.high < 0
-    assert "holds at any number" in found.result.table.note
-    with pytest.raises(UserError, match=r"drew its questions with .seed. 0 before"):
-        parents.counterfactual(ONE, "none", until=10, seed=1)
-    with pytest.raises(UserError, match=r"until. is 0; expected points"):
-        parents.counterfactual(ONE, "reverse", until=0)
-
-
-def test_what_is_not_known_goes_on_to_the_last_question_that_the_scorer_reads(
-    tmp_path: Path, parents: Parents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The change is then like any other. Questions of another scorer are not waited for."""
-    monkeypatch.setattr("ragrounds.extensions.counterfactual.functions._FIRST", 4)
-    folder = tmp_path / "two kinds"
-    folder.mkdir()
-    effects = make_runs(folder, parents.server, 8, ONE, long=4).effects(ONE, ["none", "reverse"], until=1)
-    for change, difference in (("none", -0.75), ("reverse", 0.0)):
-        effect = effects[change]
-        assert (effect.questions, effect.difference.n, effect.difference.p_always) == (8, 8, None)
-        assert effect.difference.difference == pytest.approx(difference)
 
 
 def test_failures_are_no_effect(parents: Parents) -> None:

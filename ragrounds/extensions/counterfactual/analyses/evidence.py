@@ -130,10 +130,6 @@ def _note(evidence: Evidence) -> str:
                 f"{floor.agent}: with nothing changed, two runs on these {floor.questions:,} questions differ by up to "
                 f"{100 * identical_runs_bound(changed, floor.questions):.1f} points (95 %)."
             )
-    if any(effect.difference.p_always is not None for effect in evidence.effects):
-        parts.append(
-            "If questions were added until the effect was known, the interval of points holds at any number of them."
-        )
     if any(effect.known is not None for effect in evidence.effects):
         parts.append("Known: questions that the agent without search gets right; not known: the others.")
     touched_shares = {
