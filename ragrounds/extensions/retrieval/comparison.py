@@ -115,36 +115,6 @@ def compare(
     return [msgspec.structs.replace(comparison, holm=p) for comparison, p in zip(comparisons, adjusted, strict=True)]
 
 
-class QueryDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A query on which two retrievers differ."""
-
-    set: str
-    query: str
-    text: str
-    first: float
-    second: float
-
-
-def largest_differences(
-    first: Values, second: Values, texts: Mapping[str, Mapping[str, str]], limit: int
-) -> tuple[QueryDifference, ...]:
-    """Return the queries on which two retrievers differ the most, at most `limit` of them.
-
-    Queries that the first wins come before those that it loses. Equal differences keep the order of the sets.
-    """
-    differences = [
-        QueryDifference(set=name, query=query, text=texts[name].get(query, ""), first=value, second=second[name][query])
-        for name in first
-        if name in second
-        for query, value in first[name].items()
-        if query in second[name] and value != second[name][query]
-    ]
-    ranked: Sequence[QueryDifference] = sorted(
-        differences, key=lambda difference: -abs(difference.first - difference.second)
-    )[:limit]
-    return tuple(sorted(ranked, key=lambda difference: difference.second - difference.first))
-
-
 def mean(values: Mapping[str, float]) -> float:
     """Return the mean over queries, or 0 if the set is empty."""
     return sum(values.values()) / len(values) if values else 0.0

@@ -37,14 +37,9 @@ from ragrounds.base.specs import Spec, parse
 from ragrounds.base.spent import known_sum
 from ragrounds.base.text import file_name_among
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.extensions.retrieval.comparison import (
-    QueryDifference,
-    compare,
-    largest_differences,
-    mean,
-)
+from ragrounds.extensions.retrieval.comparison import compare, mean
 from ragrounds.extensions.retrieval.measures import canonical, deepest, means, measure
-from ragrounds.extensions.retrieval.pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
+from ragrounds.extensions.retrieval.pictures import ONE_RETRIEVER, retrieval_differences
 from ragrounds.extensions.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
 from ragrounds.extensions.retrieval.query_sets import (
     QuerySet,
@@ -204,38 +199,29 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
     sets: tuple[str, ...]
     means: tuple[RetrieverMean, ...] = ()
     """Means over several sets; empty for one set."""
-    differences: tuple[QueryDifference, ...] = ()
-    """Queries on which the two best by the first measure differ the most."""
 
     def draw(self, console: Console) -> None:
         """Print the measures, or the means over several sets, and the paired differences."""
         if self.measures == CORRELATIONS:
             print_similarity(self.entries, self.comparisons, console)
         elif self.means:
-            print_sets(self.means, self.comparisons, self.measures[0], self.sets, console, self.differences)
+            print_sets(self.means, self.comparisons, self.measures[0], self.sets, console)
         else:
-            print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
+            print_retrieval(self.entries, self.comparisons, self.measures, console)
 
     def facts(self) -> Entry:
         """Return the result as in JSON, without the values of queries."""
         entries = [{key: value for key, value in entry.items() if key != "per_query"} for entry in self.entries]
         if len(entries) == 1:
             return entries[0]
-        means = {"means": self.means, "differences": self.differences} if self.means else {}
+        means = {"means": self.means} if self.means else {}
         return {"runs": entries, "comparisons": self.comparisons, **means}
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
-        """Return the pictures of the means and of the paired differences by the first measure."""
+        """Return the picture of the paired differences by the first measure."""
         if self.measures == CORRELATIONS:
             return {}
-        rows = [(row.retriever, row.values, row.mean) for row in self.means]
-        render_means = partial(retrieval_means, self.entries, self.measures)
-        return {
-            "means": PictureMaker(
-                partial(set_means, self.measures[0], self.sets, rows) if rows else render_means, "no measure is a share"
-            ),
-            "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
-        }
+        return {"differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER)}
 
     def own_frames(self) -> tuple[Frame, ...]:
         """Return the frames of the measures and of the values of every query."""
@@ -286,12 +272,11 @@ def retrieve(arguments: RetrievalArguments) -> RetrievalResult:
     measures = tuple(
         canonical(name) for name in texts(arguments.measures) or usual_measures(benchmarks[0] if benchmarks else None)
     )
-    entries, queries_by_set = list[Entry](), dict[str, Mapping[str, str]]()
+    entries = list[Entry]()
     with counted(arguments.progress) as tell:
         for name, benchmark in zip(names, benchmarks or [None], strict=True):
             report: Progress = partial(_report_for_set, tell, name) if len(names) > 1 else tell
             search = _SetSearch(arguments, benchmark, settings, measures, report)
-            queries_by_set[name] = search.queries.queries if search.queries else {}
             if search.queries is not None and (arguments.retrievers or not runs):
                 search.carry_out(
                     Path(arguments.write_runs, name if len(names) > 1 else "") if arguments.write_runs else None
@@ -303,20 +288,13 @@ def retrieve(arguments: RetrievalArguments) -> RetrievalResult:
     for entry in entries:
         values.setdefault(entry["retriever"], {})[entry.get("set", names[0])] = entry["per_query"][measures[0]]
     means = [_mean_over_sets(label, values[label], names, entries) for label in values]
-    ranked = sorted((row for row in means if row.mean is not None), key=lambda row: -(row.mean or 0.0))[:2]
-    best = [values[row.retriever] for row in ranked]
     return RetrievalResult(
         entries=tuple(entries),
         comparisons=tuple(compare(values, measures[0], resamples=arguments.resamples, seed=arguments.seed)),
         measures=measures,
         sets=tuple(names),
         means=tuple(means) if len(names) > 1 else (),
-        differences=largest_differences(best[0], best[1], queries_by_set, _DIFFERING) if len(best) > 1 else (),
     )
-
-
-_DIFFERING = 5
-"""Number of queries that are shown on which the two best differ most."""
 
 
 def _report_for_set(tell: Progress, name: str, step: str, done: int) -> None:

@@ -1,4 +1,4 @@
-"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ.
+"""The tables of `ragrounds retrieve`: measures, and paired differences.
 
 They are for one set of queries, for several sets, and for graded pairs.
 """
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.base.text import listed
-from ragrounds.extensions.retrieval.comparison import QueryDifference, RetrievalComparison
+from ragrounds.extensions.retrieval.comparison import RetrievalComparison
 from ragrounds.extensions.retrieval.similarity import MEASURES, CorrelationDifference
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables.text_tables import print_table, results_console
@@ -29,11 +29,8 @@ def print_retrieval(
     comparisons: Sequence[RetrievalComparison],
     names: Sequence[str],
     console: Console | None = None,
-    differences: Sequence[QueryDifference] = (),
 ) -> None:
-    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and the queries on
-    which the two best differ the most.
-    """
+    """Print which retriever is ahead, the means by the measures `names`, and the differences of pairs."""
     first = names[0]
     means = (Column(name, text=_figure_text) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
@@ -46,7 +43,7 @@ def print_retrieval(
     ranked = sorted(
         ((entry["retriever"], entry[first]) for entry in entries), key=lambda retriever_mean: -retriever_mean[1]
     )
-    _print_tables(ranked, first, comparisons, tables, differences, first, console or results_console())
+    _print_tables(ranked, first, comparisons, tables, console or results_console())
 
 
 def print_sets(
@@ -55,13 +52,12 @@ def print_sets(
     measure: str,
     sets: Sequence[str],
     console: Console,
-    differences: Sequence[QueryDifference] = (),
 ) -> None:
-    """Print which retriever is ahead over all sets, the means, the differences, and the queries that differ most.
+    """Print which retriever is ahead over all sets, the means, and the differences.
 
     Args:
         rows: a :class:`ragrounds.extensions.retrieval.functions.RetrieverMean` each.
-        comparisons, measure, sets, differences: fields of the same result.
+        comparisons, measure, sets: fields of the same result.
         console: where to print.
     """
 
@@ -80,7 +76,7 @@ def print_sets(
         key=lambda retriever_mean: -retriever_mean[1],
     )
     ranked_measure = f"mean {measure} over {number_of(len(sets), 'set')}"
-    _print_tables(ranked, ranked_measure, comparisons, tables, differences, measure, console)
+    _print_tables(ranked, ranked_measure, comparisons, tables, console)
 
 
 def _print_tables(
@@ -88,8 +84,6 @@ def _print_tables(
     ranked_measure: str,
     comparisons: Sequence[RetrievalComparison],
     tables: Sequence[TextTable],
-    differences: Sequence[QueryDifference],
-    measure: str,
     console: Console,
 ) -> None:
     console.print(
@@ -101,9 +95,6 @@ def _print_tables(
     )
     for table in tables:
         print_table(table, console)
-    if differences:
-        names = (one_line(name, 40) for name, _ in ranked[:2])
-        print_table(_query_table(differences, measure, *names), console)
 
 
 def print_similarity(
@@ -194,20 +185,3 @@ def pair_table(pairs: Sequence[RetrievalComparison], title: str, *, several: boo
     interval_method = "queries resampled within sets" if several else "interval of paired differences"
     about = f"{interval_method}; p: randomisation test, two-sided; Holm p: over the pairs of this table"
     return table_of("pairs", pairs, columns, title=title, about=about)
-
-
-def _query_table(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
-    """Return the queries on which two retrievers differ the most; `first` and `second` are their headings."""
-    return table_of(
-        "differing",
-        differences,
-        (
-            words("set", where="set", text=lambda value: one_line(value, 40)),
-            words("query", text=lambda value: one_line(value, 40)),
-            Column("first", text=_figure_text, heading=first),
-            Column("second", text=_figure_text, heading=second),
-            words("text", text=lambda value: one_line(value, 60)),
-        ),
-        title=f"queries that {first} and {second} differ on most",
-        about=measure,
-    )

@@ -58,7 +58,6 @@ def test_the_command_prints_and_gives_the_same(sets):
     held = json.loads(CliRunner().invoke(_app, [*options, "--json"], catch_exceptions=False).stdout)
     for row in held["means"]:
         assert f"{row['mean']:.4f}" in shown
-    assert "insulin" in shown, "the text of a query that differs"
 
 
 def test_runs_of_one_tag_are_one_row(sets, tmp_path):
