@@ -80,7 +80,7 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     assert lines() == {"openai:late": pytest.approx([whole.dollars()] * 2)}
     from ragrounds.extensions.arena.functions import show_arena
 
-    (cost,) = show_arena(resamples=100).report.costs
+    (cost,) = show_arena(resamples=100).report.costs.values()
     assert cost.cost_paid == cost.cost_uncached
     assert 0 < (cost.cost_paid or 0) < whole.dollars()
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ragrounds.base.spent import total_spent
+from ragrounds.base.spent import Spent, total_spent
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.stats.estimates import stratified_mean
@@ -68,18 +68,6 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
         read.
         """
         return self.informative is not None and self.informative.value == 0.0
-
-
-class JudgeCost(Struct, frozen=True, kw_only=True):
-    """Calls, tokens and dollars that a judge used. ``None`` if unknown."""
-
-    judge: str
-    calls: int
-    input: int | None
-    output: int | None
-    cost_paid: float | None
-    cost_uncached: float | None
-    """Dollars that the same calls cost with an empty journal."""
 
 
 class MissingVerdicts(Struct, frozen=True, kw_only=True):
@@ -170,23 +158,12 @@ def _label(arena: Arena, judgement: ArenaJudgement, position: int) -> str:
     return labels[0] if letter == "1" else labels[1]
 
 
-def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[JudgeCost]:
+def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> dict[str, Spent]:
     """Return the calls, tokens and costs of every judge of the arena."""
-    costs = []
-    for judge, name in enumerate(arena.judges):
-        spent = total_spent(judgement.spent for judgement in judgements if judgement.judge == judge)
-        usage, paid, uncached = spent.usage, spent.cost_paid, spent.cost_uncached
-        costs.append(
-            JudgeCost(
-                judge=name,
-                calls=spent.calls,
-                input=None if usage is None else usage.input,
-                output=None if usage is None else usage.output,
-                cost_paid=None if paid is None else round(paid, 9),
-                cost_uncached=None if uncached is None else round(uncached, 9),
-            )
-        )
-    return costs
+    return {
+        name: total_spent(judgement.spent for judgement in judgements if judgement.judge == judge)
+        for judge, name in enumerate(arena.judges)
+    }
 
 
 def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, JudgementDetail]]) -> list[MissingVerdicts]:

@@ -9,11 +9,11 @@ from types import MappingProxyType
 import numpy as np
 from msgspec import Struct
 
+from ragrounds.base.spent import Spent
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
 from ragrounds.extensions.arena.diagnostics import (
     BIASED,
     JudgeAgreement,
-    JudgeCost,
     JudgeOnAxis,
     MissingVerdicts,
     Pair,
@@ -82,7 +82,8 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
     planted: tuple[tuple[str, int], ...]
     """Number of answers that contain a verdict or the prompt's fences, by system."""
     axes: tuple[AxisReport, ...]
-    costs: tuple[JudgeCost, ...]
+    costs: dict[str, Spent]
+    """Judge → calls, tokens and dollars that it used."""
     failures: tuple[MissingVerdicts, ...]
     votes: int
     notes: tuple[str, ...]
@@ -130,7 +131,7 @@ def arena_report(
         cut=sum(judgement.how == "cut" for judgement in judgements),
         planted=planted,
         axes=axes,
-        costs=tuple(judge_costs(arena, judgements)),
+        costs=judge_costs(arena, judgements),
         failures=tuple(missing_verdicts(arena, arenas.details(number, missing=True))),
         votes=len(stored.votes),
         notes=(

@@ -40,14 +40,14 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
         yield from _axis_parts(report, axis)
     yield table_of(
         "costs",
-        report.costs,
+        report.costs.items(),
         (
-            words("judge", text=lambda name: one_line(name, 60)),
-            Column("model calls", "calls"),
-            Column("input", text=tokens, heading="in"),
-            Column("output", text=tokens, heading="out"),
-            Column("cost_paid", text=dollars, heading="paid"),
-            Column("cost_uncached", text=dollars, heading="full price"),
+            words("judge", lambda row: one_line(row[0], 60)),
+            Column("model calls", lambda row: row[1].calls),
+            Column("in", lambda row: row[1].usage and row[1].usage.input, tokens),
+            Column("out", lambda row: row[1].usage and row[1].usage.output, tokens),
+            Column("paid", lambda row: row[1].cost_paid, dollars),
+            Column("full price", lambda row: row[1].cost_uncached, dollars),
         ),
         title="what judging took",
         about="in, out: tokens; paid: really paid; full price: without cached calls",

@@ -41,8 +41,8 @@ async def test_a_clean_arena_has_ranks_and_no_complaints(store):
     assert axis.wins.counts[0][1] == (40, 0, 0)
     assert axis.judges[0].inconsistent == 0.0
     assert axis.judges[0].first == 0.5
-    assert found.costs[0].calls == 240
-    assert found.costs[0].cost_uncached == pytest.approx(0.24)
+    (spent,) = found.costs.values()
+    assert (spent.calls, spent.cost_uncached) == (240, pytest.approx(0.24))
     assert not found.failures
     text = printed(found)
     assert "strong" in text
