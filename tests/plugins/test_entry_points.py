@@ -214,14 +214,14 @@ def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
         "def made(options, name='e', **more):\n"
         "    return ExportFormat(name=name, summary='s', writes='file', options=options, **more)\n"
         "BARE = made(Bare, parts=len)\nOPEN = made(Open, parts=len)\nNONE = made(5, parts=len)\n"
-        "NOTHING = made(Struct)\nSTORE = made(Struct, name='store', parts=len)\n"
+        "NOTHING = made(Struct, parts=5)\nSTORE = made(Struct, name='store', parts=len)\n"
     )
     (tmp_path / "formats.py").write_text(code)
     for name, lacks in {
         "BARE": "its option 'level' has no description",
         "OPEN": "its option 'level' has no default",
         "NONE": "its options are no class of msgspec.Struct",
-        "NOTHING": "has neither `parts` nor `send`",
+        "NOTHING": "its 'parts' is int, expected a function",
         "STORE": "give the format another name",
     }.items():
         with pytest.raises(UserError, match=lacks):
