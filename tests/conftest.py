@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +191,17 @@ def quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         database.open_engine(folder).dispose()
         empty_store = (folder / "store.sqlite").read_bytes()
         patch.setattr(database, "open_file", open_copy)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def modules_stay_frozen() -> Iterator[None]:
+    """A run unfreezes all objects at its end, also those that `pytest_collection_finish` froze: each later collection
+    of all garbage would take half a second, within whichever test happens to run."""
+    from ragrounds.evals.engine import scheduler
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduler, "rare_garbage_collection", nullcontext)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from ragrounds.evals.engine import scheduler
 from ragrounds.evals.engine.attempt import AttemptRunner
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
-from ragrounds.evals.engine.scheduler import AttemptSemaphore
+from ragrounds.evals.engine.scheduler import AttemptSemaphore, rare_garbage_collection
 from ragrounds.evals.store.journal import Mode
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
@@ -154,3 +155,16 @@ async def test_a_replay_has_no_more_attempts_in_flight_than_the_processor_can_ma
         await replayed(store, [direct], asked, golds, mode, concurrency=16)
         store.remove(direct.run)
     assert begun_at_once == {"reuse": 15, "replay": 3}
+
+
+def test_the_last_pool_that_ends_restores_the_garbage_collection() -> None:
+    before = gc.get_threshold()
+    try:
+        with rare_garbage_collection():
+            with rare_garbage_collection():
+                pass
+            assert gc.get_threshold() == (scheduler._OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+            assert gc.get_freeze_count()
+        assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+    finally:
+        gc.freeze()
