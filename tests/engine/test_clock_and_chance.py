@@ -253,5 +253,3 @@ def test_a_run_again_and_a_replay_take_the_calls_that_differ_in_the_present_time
         assert len(asked(framework)) == 3
     assert len(answered) == 3
     assert len(set(answered)) == 1
-    rr.run("sample", "./framed.py:ask", limit=1, progress=False, home=tmp_path / "home", new=True, journal="fresh")
-    assert len(asked(framework)) == 6
