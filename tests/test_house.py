@@ -154,6 +154,12 @@ def statements() -> dict[Path, list[ast.stmt]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def parsed_package() -> None:
+    """Parse every file before the first test that needs it: it takes a second, and each of them uses it."""
+    statements()
+
+
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every function of the package with the place where it stands."""
     for path, nodes in statements().items():
@@ -162,7 +168,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
                 yield f"{path.relative_to(ROOT)}:{node.name}", node
 
 
-def test_files_and_functions_are_short() -> None:
+def test_files_and_functions_are_short(parsed_package: None) -> None:
     """A file holds one idea whole, and a function can be read at once."""
     lines = sum(len(text.splitlines()) for text in sources().values())
     assert lines / len(sources()) >= 160, "a thought is scattered over files of a few lines"
@@ -170,7 +176,7 @@ def test_files_and_functions_are_short() -> None:
     assert [name for name, node in functions() if (node.end_lineno or 0) - node.lineno >= 100] == []
 
 
-def test_a_command_parses_calls_the_api_and_prints() -> None:
+def test_a_command_parses_calls_the_api_and_prints(parsed_package: None) -> None:
     """So it is short. That it imports no other room is kept by import-linter."""
     commands = {
         name: (node.end_lineno or 0) - node.lineno + 1
@@ -182,7 +188,7 @@ def test_a_command_parses_calls_the_api_and_prints() -> None:
     assert {name: lines for name, lines in commands.items() if lines > 60} == {}
 
 
-def test_a_public_class_name_stands_once() -> None:
+def test_a_public_class_name_stands_once(parsed_package: None) -> None:
     places: dict[str, set[Path]] = defaultdict(set)
     for path, nodes in statements().items():
         for node in nodes:
@@ -203,7 +209,7 @@ def imported_by(path: Path) -> set[str]:
     return imported & MODULES.keys()
 
 
-def test_the_core_imports_no_extension_and_an_extension_only_its_bases() -> None:
+def test_the_core_imports_no_extension_and_an_extension_only_its_bases(parsed_package: None) -> None:
     """Types alone may be imported from extensions, by the two modules that give names to users and to authors."""
     bases = {name: {name, *getattr(package, "BASES", ())} for name, package in hooks.extensions().items()}
     for _ in bases:  # bases of bases
@@ -223,7 +229,7 @@ def test_the_core_imports_no_extension_and_an_extension_only_its_bases() -> None
                 assert hooks.EXTENSIONS not in ast.unparse(node)
 
 
-def test_no_module_imports_itself_through_others() -> None:
+def test_no_module_imports_itself_through_others(parsed_package: None) -> None:
     """Also not inside functions: a circle of imports is two files that are one."""
     graph = {name: imported_by(path) - {name, "ragrounds"} for name, path in MODULES.items()}
     try:
@@ -251,7 +257,7 @@ def package_of(path: Path) -> str:
     return f"{first}/{others[0]}" if first in ("evals", "ui", "extensions") and len(others) > 1 else first
 
 
-def test_the_core_has_few_packages_and_few_imports_between_them() -> None:
+def test_the_core_has_few_packages_and_few_imports_between_them(parsed_package: None) -> None:
     core = [path for path in PATHS if path.name != "__init__.py" and not package_of(path).startswith("extensions")]
     imports = {(package_of(path), package_of(MODULES[name])) for path in core for name in imported_by(path)
                if MODULES[name].name != "__init__.py"}  # fmt: skip
