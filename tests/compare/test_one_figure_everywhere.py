@@ -33,7 +33,7 @@ from ragrounds.ui.tables.run_tables import runs_table
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.home import HomeScreen
 from tests.compare import test_corpus_figures
-from tests.conftest import EXAMPLES, Cli
+from tests.conftest import Cli
 from tests.ui.trace.seeing import press, settle
 
 VALUES = {"right": 1.0, "wrong": 0.0, "no value": None}
@@ -166,7 +166,7 @@ def cell(heads: Sequence[str], row: Sequence[str], head: str) -> str:
     return dict(zip(heads, row, strict=True))[head]
 
 
-@settings(max_examples=25 if EXAMPLES else 10)
+@settings(max_examples=10)  # each takes 50 ms: two stores, a comparison and all its forms
 @given(designs())
 @example(UNEVEN)
 @example(PARTIAL)

@@ -120,7 +120,7 @@ def test_a_page_is_run_as_a_reader_would(run: Run) -> None:
         ("```pycon\n>>> 1 + 1\n3\n```\n", "Expected"),
         ("```toml\na = \n```\n", "no toml"),
         ("```json\n{'a': 1}\n```\n", "no json"),
-        ("```sh\nragrounds compare --no-such-option\n```\n", "has no option --no-such-option"),
+        ("```sh\ntrue || ragrounds compare --no-such-option\n```\n", "has no option --no-such-option"),
         ("```sh\npip install 'ragrounds[nothing]'\n```\n", "no extra 'nothing'"),
     ],
 )

@@ -135,7 +135,7 @@ def test_who_cites_what_changes_nothing_cites_after_the_fact(tmp_path: Path, par
     silent = parents.counterfactual(THREE, changes, limit=4, journal="fresh")
     where = {"home": parents.home, "progress": False}
     run = rr.run(f"jsonl:{parents.folder}/q.jsonl", "vanilla_rag[top_k=2]", corpus=f"beir:{parents.folder}/corpus",
-                 model="openai:m", base_url=parents.server.url, **where)  # fmt: skip
+                 model="openai:m", base_url=parents.server.url, limit=8, **where)  # fmt: skip
     citing = rr.counterfactual(run.ids, changes=changes, samples=1, **where)
     html = rr.report(run.ids, tmp_path / "r.html", home=parents.home).read_text()
     first, second = (effect for effect in silent.result.record.effects if not effect.is_identity)

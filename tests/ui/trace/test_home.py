@@ -143,7 +143,7 @@ async def test_a_change_during_a_slow_reading_starts_no_second_one(
 
 async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
     app = TraceApp(several)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await press(pilot, "down", "enter")
         listed = browse(pilot).attempt_list
@@ -161,7 +161,7 @@ async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
 
 async def test_two_are_picked_and_opened_where_they_differ_first(several: Store) -> None:
     app = TraceApp(several)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await press(pilot, "down", "space", "down", "space", "c")
         await settle(pilot)
