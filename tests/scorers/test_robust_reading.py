@@ -5,7 +5,7 @@ import pytest
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.mirage import first_letter, read_published, stated
 from ragrounds.evals.scorers.mirage_pmc_llama import completion, read_completion
-from ragrounds.evals.scorers.option_text import by_text
+from ragrounds.evals.scorers.option_text import by_beginning, by_text
 from ragrounds.evals.scorers.robust import read_robustly
 from tests.rows import each_row
 from tests.scorers.making import FOUR, question
@@ -35,6 +35,8 @@ def read(text, options=None):
         ('{"answer": "neither B nor C: unclear"}', AnswerRead("abstained", "", "no option was chosen")),
         ('{"answer": "E"}', NONE_READ),
         ('{"answer": ""}', AnswerRead("abstained", "", "the stated answer is empty")),
+        ('{"answer": {"reason": "the gums"}}', AnswerRead("abstained", "", "the stated answer is empty")),
+        ('{"answer": "Scurvy, or rickets"}', AnswerRead("unreadable", "", "names several options: A, B")),
         ("The gums bleed.", NONE_READ),
         ("The gums bleed.\nB", AnswerRead("answered", "B")),
         # What is stated outright counts, and no letter on the last line beside it.
@@ -46,6 +48,7 @@ def read(text, options=None):
         (r"<answer>A</answer> \boxed{B} <answer>C</answer>", AnswerRead("answered", "B")),
         (r"\boxed{A} and \boxed{B}", AnswerRead("unreadable", "", "names several options: A, B")),
         (r"\boxed{A} No, wait. \boxed{B}", AnswerRead("answered", "B")),
+        (r"\boxed{A} and \boxed{B} No, wait. \boxed{C}", AnswerRead("answered", "C")),
         ("<answer>A</answer><answer>B", AnswerRead("answered", "B")),
         # Of statements in words the last that can be read wins.
         ("The answer is A. The answer is B.", AnswerRead("answered", "B")),
@@ -66,6 +69,14 @@ def test_a_stated_answer_counts_wherever_the_text_is_read_and_a_thought_at_its_e
     assert read(f"{long}I think it is B.").prediction == "B"
     assert read(f"B. {long}").prediction == "B"
     assert read(f"{long * 3}The answer is B. {long * 6}").prediction == ""  # neither in the head nor in the tail
+    assert read(f"The answer is B. {long * 9}").prediction == "B"
+
+
+@pytest.mark.parametrize(("words_before", "label"), [(9_000, "B"), (11_000, "")])
+def test_of_a_very_long_text_the_middle_is_skipped(words_before, label):
+    """200,000 characters are read: the first 50,000 and the last 150,000."""
+    text = f'{"word " * words_before}{{"answer": "B"}}{" word" * (52_000 - words_before)}'
+    assert read(text).prediction == label
 
 
 def test_a_list_of_the_options_is_no_choice():
@@ -97,6 +108,22 @@ def test_a_label_before_an_options_own_text_counts_though_that_names_others():
     options = {"A": "Anti-B, C", "B": "A, or B.", "C": "none"}
     assert read("B. A, or B.", options).prediction == "B"
     assert read("B. a,  OR b", options).prediction == "B"
+
+
+def test_a_text_with_another_options_label_names_both():
+    for text in ("Rickets (option B)", "Rickets (B).", "Rickets, option B"):
+        assert read(text) == AnswerRead("unreadable", "", "names several options: A, B")
+    for text in ("Scurvy (option B)", "Scurvy (B).", "Scurvy, which is option B"):
+        assert read(text).prediction == "B"
+
+
+def test_letters_and_numbers_inside_other_names_are_no_option():
+    for text in ("It is hepatitis B.", "I suspect vitamin C.", "She has group B."):
+        assert read(text) == NONE_READ
+    assert read("A most likely cause is scurvy.").prediction == "B"
+    numbers = {"A": "5", "B": "7", "C": "9"}
+    assert read("I think it is 7.", numbers).prediction == "B"
+    assert read("I think it is 17.", numbers).prediction == ""
 
 
 def test_labels_of_more_than_a_letter_are_taken_as_they_are():
@@ -141,6 +168,14 @@ def test_questions_with_very_many_options_are_read_by_label_and_whole_text():
 )  # fmt: skip
 def test_texts(candidate, label):
     assert by_text(candidate, ASKED) == label
+
+
+@pytest.mark.parametrize(
+    ("candidate", "label"),
+    [("Gout attack", "A"), ("Flu attack", ""), ("Gout attack, no flu", ""), ("Gout attack, rickets", "")],
+)
+def test_a_brief_answer_begins_with_a_text_of_four_letters_or_more(candidate, label):
+    assert by_beginning(candidate, question({"A": "Gout", "B": "Flu", "C": "Rickets"})) == label
 
 
 def test_a_text_that_two_options_share_is_none():

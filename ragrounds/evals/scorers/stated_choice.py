@@ -148,7 +148,7 @@ _COMES_TO = re.compile(
     re.IGNORECASE,
 )
 _FIRST = re.compile(
-    rf"^\W{{0,4}}(?:(?:option|(?:answer )?choice|answer|letter|选项|"
+    rf"^[^\w\ue000-\uebff]{{0,4}}(?:(?:option|(?:answer )?choice|answer|letter|选项|"
     rf"答)\s?:?\s?)?{_OPEN}(?P<first>{_LEAD}){_CLOSE}(?P<more>{_LIST}){_CLOSE}"
     rf"(?=\s*$|[.,;:!)\]。、]|\s*[=({REJECTED}]|\s*[-–—]{{1,2}}\s|\s+(?:because|since|due|as the|i think|i'd|"
     rf"i would|i believe|rather|instead|over|for sure|not|and not)\b|\s?[因])",
