@@ -6,7 +6,8 @@ from ragrounds.evals.benchmarks import all_cards
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.scorers import all_scorers, headline_of, ready_scorers, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
-from tests.scorers.making import question, shipped
+from ragrounds.evals.scorers.catalogue import usual_scores
+from tests.scorers.making import attempt, gold, question, shipped
 
 
 def headlines(asked, present=None, card=None):
@@ -28,6 +29,12 @@ def test_every_scorer_is_found_and_says_all_of_itself():
     assert named == {name: True for name, made in found.items() if made.computes}
     lower = [name for name, made in found.items() if made.direction == "lower"]
     assert shipped(lower) == ("contradiction", "hallucination-rate")
+
+
+def test_every_scorer_of_a_question_scores_an_attempt():
+    scores = {score.scorer: score for score in usual_scores(attempt("B"), question(), gold("B"))}
+    assert set(scores) == {scorer.name for scorer in scorers_for(question())} >= {"robust"}
+    assert (scores["robust"].value, scores["robust"].prediction) == (1.0, "B")
 
 
 def test_every_card_names_scorers_that_are_there():

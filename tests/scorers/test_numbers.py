@@ -87,6 +87,8 @@ def test_a_quantity_by_its_parts():
     [
         ("15 mg", "1.5 mg", 0.0),
         ("1500 mcg", "1.5 mg", 1.0),
+        ("1,500 mg", "1,5 mg", 1.0),  # the reference shows what a comma is
+        ("1,500 mg", "1.5 mg", 0.0),
         ("The answer is **1.5** mg.", "1.5 mg", 1.0),
         ("HER2+", "HER2-", 0.0),
         ("HER2 positive", "HER2+", 1.0),
@@ -105,6 +107,11 @@ def test_a_quantity_by_its_parts():
 )
 def test_short_answers_as_a_careful_reader_compares_them(text, reference, value):
     assert find_scorer("robust-match").score(attempt(text), LONG, gold(reference)).value == value
+
+
+def test_the_prediction_is_what_was_compared():
+    made = find_scorer("robust-match").score(attempt("The answer is:  an  ulcer\n(gastric)"), LONG, gold("ulcer"))
+    assert made.prediction == "an ulcer (gastric)"
 
 
 def test_shared_words_are_those_of_the_script():

@@ -159,6 +159,7 @@ def test_another_rubric_is_another_scorer(tmp_path):
     file.write_text(OWN)
     first = METHOD.by_rubric(file)
     assert re.fullmatch(r"rubric\[bedside-[0-9a-f]{8}\]", first.name)
+    assert [(one.name, one.judging) for one in first.scorers] == [(first.name, first.name)]
     file.write_text(OWN.replace("points = 5", "points = 6"))
     assert METHOD.by_rubric(file).name != first.name
 
@@ -183,6 +184,9 @@ def test_no_part_of_a_score_is_known_where_it_is_withheld_or_was_not_run():
     gold = Gold(question_id="q", answer="", facts=(("a", "+5", "axis:x"), ("b", "+5", "all")))
     attempt = Attempt(run="r", question_id="q", epoch=0, status="completed", text="…")
     (whole,) = METHOD.scores(attempt, gold, [(MET, ""), (NOT_MET, "")])
+    assert (whole.reason, whole.prediction) == ("", "rubric\nmet | +5 | axis:x | a\nnot met | +5 | all | b")
+    again = METHOD.behind("rubric[x]", lambda: [replace(whole, scorer="rubric[x]")]).criteria(gold)
+    assert [(one.text, one.points, one.tags) for one in again] == [("a", 5, ("axis:x",)), ("b", 5, ("all",))]
     parts = rubric_parts(run_of([whole], {"q": {}}))
     assert {one.part: one.figure.value for one in parts} == {"all": 0.5, "axis:x": 1.0}
     question = Question(id="q", benchmark="b", text="?", kind="long")

@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.short_answers import last_answer, normalised
+from ragrounds.evals.scorers.short_answers import last_answer, normalised, word_f1
 from tests.conftest import Cli
 from tests.scorers.making import attempt, gold, question
 
@@ -37,6 +37,10 @@ def test_the_best_wording_counts_and_what_is_missing_has_no_value():
     assert score("exact-match", "x", " ").value is None
     assert score("exact-match", "", status="failed").value == 0.0
     assert score("exact-match", "", status="not_run").value is None
+
+
+def test_texts_without_words_share_none():
+    assert word_f1("", "") == word_f1("old", "") == 0.0
 
 
 def test_punctuation_joins_words_and_articles_go():
