@@ -208,6 +208,16 @@ def test_a_system_runs_in_one_process_of_its_own(hosted, attempts, tmp_path, mon
     assert gone(*[] if end_hosts() else [pid])
 
 
+def test_another_environment_is_another_host(hosted, tmp_path) -> None:
+    waiting = tmp_path / "python"  # an interpreter that waits for its first frame and ends
+    waiting.write_text(f"#!{sys.executable} -IS\nimport os, sys\nos.read(int(sys.argv[2]), 1)\n")
+    waiting.chmod(0o755)
+    configs = [hosted("echo", python=str(waiting), WARD=ward).config for ward in ("north", "south", "north")]
+    north, south, again = map(hosts._HOSTS.host_for, configs)
+    assert again is north
+    assert south is not north
+
+
 async def test_it_is_opened_and_ended_where_a_loop_is_held_up_for_it(hosted) -> None:
     assert hosted("echo").open().kind == "function"
     began = time.monotonic()
