@@ -33,6 +33,16 @@ TOGETHER = {
     "C is also correct.": "",  # so is another one, which is not named
     "The answer is either C.": "",
     "Antwort auf die Frage: C": "C",
+    "The answer is C. Scurvy.": "",  # a label with another option's text
+    "The answer is C. Pellagra.": "C",
+    "C, which comes from the diet, is not the cause.": "",
+    "Answer choice B: seen in sailors. Answer choice C is correct.": "C",
+    "A\nB\nC\nD": "",
+    "A\nB\nC\nD\nC": "C",
+    "None of the options fits well. The answer is C.": "C",
+    'You may ask, "is it C?" The gums bleed.': "",
+    "I think it is C, but the gums bleed.": "C",
+    "(c) as the gums bleed": "C",
 }
 
 

@@ -111,7 +111,7 @@ def test_a_label_before_an_options_own_text_counts_though_that_names_others():
 
 
 def test_a_text_with_another_options_label_names_both():
-    for text in ("Rickets (option B)", "Rickets (B).", "Rickets, option B"):
+    for text in ("Rickets (option B)", "Rickets (B).", "Rickets, option B", "Rickets, which is option B."):
         assert read(text) == AnswerRead("unreadable", "", "names several options: A, B")
     for text in ("Scurvy (option B)", "Scurvy (B).", "Scurvy, which is option B"):
         assert read(text).prediction == "B"

@@ -498,7 +498,7 @@ def _options(piece: str, match: re.Match[str], weight: int) -> frozenset[int]:
     if after:  # "C. Rickets": a label with another option's text names two
         marks += after.group(1)
     before = re.search(
-        rf"({_ANY}){_CLOSE}\s?(?:or|and|/|,|或|和|、)\s?(?:the |option |it is ){{0,2}}$",
+        rf"({_ANY}){_CLOSE}\s?(?:or|and|/|,|或|和|、)\s?(?:the |option |it is |which is ){{0,2}}$",
         piece[: match.start("first")][-40:],
     )
     if before:
