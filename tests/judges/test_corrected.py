@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.api.people import judge_agreement
 from ragrounds.base.records import Gold, Question, Score
@@ -131,6 +132,30 @@ def test_a_lenient_judge_is_corrected_and_the_order_of_agents_with_it():
     assert first.short
     assert second.corrected.high - second.corrected.low > 0.05
     assert found.by == f"cje-eval {version('cje-eval')}"
+
+
+def test_answers_to_a_question_and_its_duplicate_are_not_independent():
+    """The same answers twice tell no more than once, if both are in one cluster."""
+
+    def doubled(seed, clustered):
+        return [
+            replace(
+                row, question=f"{row.question}{part}", cluster=row.question if clustered else f"{row.question}{part}"
+            )
+            for row in rows(seed, size=60, labelled=60)
+            for part in "ab"
+        ]
+
+    apart, together = (correct("s", {"a": doubled(1, one), "b": doubled(2, one)}) for one in (False, True))
+    widths = [
+        [
+            estimate.high - estimate.low
+            for estimate in (found.figures[0].judge, found.figures[0].corrected, found.differences[0].judge)
+        ]
+        for found in (apart, together)
+    ]
+    # Twice the variance is 1.41 times the width.
+    assert [wide / narrow > 1.2 for narrow, wide in zip(*widths, strict=True)] == [True] * 3
 
 
 def test_how_many_more_labels_make_the_interval_as_narrow():

@@ -120,6 +120,12 @@ def test_replies_that_cannot_be_read_withhold_by_questions():
     assert gate("j", replies(*unread * 6)).named == ("mute",)
 
 
+def test_unread_replies_to_one_question_are_one_case_of_twelve():
+    (share,) = (one.share for one in gate("j", replies(dict.fromkeys(ABLE, ""))).shares if one.probe == "readable")
+    assert share.value == pytest.approx(11 / 12)
+    assert share.low < 0.8  # of 12 questions; 121 of 132 replies would be above .84
+
+
 @pytest.mark.parametrize(
     ("answers", "count", "named"),
     [

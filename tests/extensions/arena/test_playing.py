@@ -130,16 +130,16 @@ async def test_several_judges_decide_by_majority(store):
 
 
 async def test_the_budget_stops_the_schedule_and_says_so(store):
-    judge = Scripted(by_strength, price=0.01)
+    judge = Scripted(by_strength, price=0.125)  # sums without rounding: 20 calls cost the budget, and no more
     staged = Stage(store, [judge])
-    said = await staged.play(max_cost=0.2, concurrency=1)
-    assert "$0.2" in said
+    said = await staged.play(max_cost=2.5, concurrency=1)
+    assert "$2.5" in said
     assert "26 matches" in said
     assert len(judge.requests) == 20
     # Going on with the same budget asks nothing; with a larger one, the rest.
-    await Stage(store, [judge]).play(max_cost=0.2, concurrency=1)
+    await Stage(store, [judge]).play(max_cost=2.5, concurrency=1)
     assert len(judge.requests) == 20
-    assert "every question" in await Stage(store, [judge]).play(max_cost=5.0)
+    assert "every question" in await Stage(store, [judge]).play(max_cost=50.0)
     assert len(judge.requests) == 72
 
 

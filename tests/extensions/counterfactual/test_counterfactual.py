@@ -50,7 +50,8 @@ def test_what_a_passage_did_is_found(parents: Parents) -> None:
 
 def test_before_the_change_nothing_is_asked_again(parents: Parents) -> None:
     """Counted at the server: what an attempt asks before its search is never sent again."""
-    parents.counterfactual("plan_search", "drop[passage=1]", limit=8)
+    (parents.home / "prices.toml").write_text('["openai:m"]\ninput = 1000\noutput = 1000\n')
+    effect = parents.effects("plan_search", "drop[passage=1]", limit=8)["drop[passage=1]"]
     planning = set()
     with parents.store() as store:
         parent = store.run(parents.ids["plan_search"])
@@ -65,6 +66,15 @@ def test_before_the_change_nothing_is_asked_again(parents: Parents) -> None:
     calls_again = [next(calls(attempt.events)) for attempt in again]
     assert [(call.key, call.cached) for call in calls_again] == [(first[one.question_id], True) for one in again]
     assert (len(made), len(again), len(planning)) == (2, 2 * 8, N)
+    # The dropped passage's attempts: what they asked before the search costs its price, and was not paid again.
+    costs = [
+        (call.cost_uncached, call.cached)
+        for one in again
+        for call in calls(one.events)
+        if one.run in effect.counterfactuals
+    ]
+    assert effect.paid == pytest.approx(sum(cost for cost, cached in costs if not cached))
+    assert 0 < effect.paid < sum(cost for cost, _ in costs)
     assert not planning & set(parents.prompts())
     assert len(parents.prompts()) >= 2 * 8  # behind the search the identity asks again, and the change asks anew
 

@@ -185,3 +185,14 @@ def test_the_capital_is_what_it_is_by_hand() -> None:
     assert found is not None
     assert 10 < found < 60
     assert questions_to(np.array([1.0, 0.0]), 0.5, reach(0.05), 1_000) is None
+
+
+@pytest.mark.parametrize("count", [9, 10])
+def test_ten_stored_questions_have_the_interval_of_the_tables(count: int) -> None:
+    """Of fewer the interval is that of bets, which end where a capital is reached, whatever else was counted."""
+    gate = FollowedGate(made := policy(), {name: name for name in made.runs})
+    questions = [Question(id=str(place), benchmark="d", text="?", kind="choice") for place in range(count)]
+    gate.test(questions, lambda measure, run, id: float(int(id) % 3 > 0), "robust", 1)
+    (condition,) = gate.state.conditions
+    bets = follow(made, {"accuracy(new)": [float(place % 3 > 0) for place in range(count)]}).state.conditions[0]
+    assert (condition.low == bets.low) == (count < 10)
