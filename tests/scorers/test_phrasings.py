@@ -63,6 +63,7 @@ def test_what_people_write():
 
 def test_what_several_statements_say_together():
     assert {text: read_robustly(text, NUTRITION).prediction for text in TOGETHER} == TOGETHER
+    assert read_robustly("I say no. It does not shorten a cold.", TRIAL).prediction == "B"
 
 
 @pytest.mark.parametrize("part", [False, True, "late"])

@@ -68,6 +68,9 @@ def test_a_stated_answer_counts_wherever_the_text_is_read_and_a_thought_at_its_e
     assert read(f"{long}I think it is B. {long}").prediction == ""
     assert read(f"{long}I think it is B.").prediction == "B"
     assert read(f"B. {long}").prediction == "B"
+    three = "I think it is scurvy. The gums bleed. He was at sea."
+    assert read(three).prediction == "B"  # a first sentence with an option's text, of three at most
+    assert read(f"{three} He eats well.").prediction == ""
     assert read(f"{long * 3}The answer is B. {long * 6}").prediction == ""  # neither in the head nor in the tail
     assert read(f"The answer is B. {long * 9}").prediction == "B"
 
@@ -113,6 +116,8 @@ def test_a_label_before_an_options_own_text_counts_though_that_names_others():
 def test_a_text_with_another_options_label_names_both():
     for text in ("Rickets (option B)", "Rickets (B).", "Rickets, option B", "Rickets, which is option B."):
         assert read(text) == AnswerRead("unreadable", "", "names several options: A, B")
+    assert read("Rickets. Scurvy can be treated.").prediction == "A"  # texts, each a sentence
+    assert read("→B. Rickets") == AnswerRead("unreadable", "", "names several options: A, B")
     for text in ("Scurvy (option B)", "Scurvy (B).", "Scurvy, which is option B"):
         assert read(text).prediction == "B"
 
@@ -121,6 +126,7 @@ def test_letters_and_numbers_inside_other_names_are_no_option():
     for text in ("It is hepatitis B.", "I suspect vitamin C.", "She has group B."):
         assert read(text) == NONE_READ
     assert read("A most likely cause is scurvy.").prediction == "B"
+    assert read("I think it is C because of hepatitis B.").prediction == "C"
     numbers = {"A": "5", "B": "7", "C": "9"}
     assert read("I think it is 7.", numbers).prediction == "B"
     assert read("I think it is 17.", numbers).prediction == ""

@@ -190,7 +190,7 @@ def test_no_part_of_a_score_is_known_where_it_is_withheld_or_was_not_run():
     parts = rubric_parts(run_of([whole], {"q": {}}))
     assert {one.part: one.figure.value for one in parts} == {"all": 0.5, "axis:x": 1.0}
     question = Question(id="q", benchmark="b", text="?", kind="long")
-    (not_run,) = METHOD.unasked(replace(attempt, status="not_run", text=""), question, gold)
+    (not_run,) = METHOD.unasked(replace(attempt, status="not_run"), question, gold)
     for score in (not_run, replace(whole, value=None, reason="withheld: it fails its probes")):
         assert part_scores(score) == {"axis:x": None, "all": None}
 

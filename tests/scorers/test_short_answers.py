@@ -34,7 +34,8 @@ def test_answers_by_pencil(text, same, inside, shared):
 def test_the_best_wording_counts_and_what_is_missing_has_no_value():
     assert score("exact-match", "stari most", facts=(("Stari Most", "old bridge"),)).value == 1.0
     assert score("exact-match", "stari most", facts=(("Stari Most",), ("Mostar",))).value == 0.0
-    assert score("exact-match", "x", " ").value is None
+    without = score("exact-match", "x", " ")
+    assert (without.value, without.reason) == (None, "the question has no reference answer")
     assert score("exact-match", "", status="failed").value == 0.0
     assert score("exact-match", "", status="not_run").value is None
 
