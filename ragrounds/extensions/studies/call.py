@@ -114,7 +114,7 @@ class CountingListener(RunListener):
         def count_attempt(finished: FinishedAttempt) -> None:
             """Count a finished attempt."""
             progress.observe(finished)
-            self._budget.add(finished.attempt.cost_paid, finished.attempt.spent.tokens)
+            self._budget.add(finished.attempt.cost_paid, finished.tokens_made)
             total = sum(run.total for run in progress.runs.values())
             self._outer.attempts(total - progress.left, total)
 

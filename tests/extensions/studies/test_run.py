@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import ragrounds as rr
+from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
+from ragrounds.base.records import Attempt, Usage
+from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.store.store import Store
 from ragrounds.extensions.studies import cells as study_cells
+from ragrounds.extensions.studies.call import CountingListener, StudyBudget
 from ragrounds.extensions.studies.functions import list_studies, show_study
 from ragrounds.extensions.studies.state import read_state
 from ragrounds.extensions.studies.study import StudyCell
@@ -173,6 +178,19 @@ def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path)
     whole = show_study(file, home=tmp_path)
     assert cell(whole, "A, none", "first").state == "done"  # of the earlier call
     assert cell(whole, "A, 8", "first").state == "to do"
+
+
+def test_a_budget_counts_what_was_paid_and_the_tokens_of_calls_that_were_made() -> None:
+    """Half of the attempt was answered by the journal: it costs nothing now, whatever its full price is."""
+    attempt = Attempt(
+        run="r", question_id="q", epoch=0, status="completed", text="A", usage=Usage(800, 200), cost_paid=0.25,
+        cost_uncached=2.0,
+    )  # fmt: skip
+    progress = SimpleNamespace(observe=lambda finished: None, runs={}, left=0, journal=None)
+    budget = StudyBudget(Budget(cost=1.0, tokens=1_000))
+    with CountingListener(rr.StudyListener(), budget).progress(progress) as count:  # type: ignore[arg-type]
+        count(FinishedAttempt(SimpleNamespace(id="r"), attempt, (), tokens_made=500, billable=0.25))  # type: ignore[arg-type]
+    assert (budget.paid, budget.used, budget.ended()) == (0.25, 500, "")
 
 
 @pytest.mark.slow
