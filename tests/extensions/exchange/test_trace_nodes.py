@@ -6,10 +6,12 @@ import msgspec
 import pytest
 
 from ragrounds.base.records import Usage
+from ragrounds.evals.store.store import Store
 from ragrounds.extensions.exchange.exporters.openinference import openinference
 from ragrounds.extensions.exchange.exporters.trace_nodes import TraceCleaner, trace_nodes
 from tests.compare.making import add_run, questions
 from tests.extensions.exchange.conftest import SEARCH, WISH
+from tests.uneven import expected
 
 pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 
@@ -48,6 +50,15 @@ def test_openinference_has_messages_tools_and_calls(trace):
     assert json.loads(tool["output.value"])["text"] == "found"
     assert nodes[5].error == "no reply"
     assert failed["llm.model_name"] == "tiny"
+
+
+def test_both_costs_are_under_their_names(uneven):
+    with Store(uneven.home) as store:
+        for agent, run in uneven.runs.items():
+            roots = [(trace, next(iter(trace_nodes(trace)))) for trace in TraceCleaner().traces(store, [run])]
+            stated = [json.loads(openinference(trace, root)["metadata"]) for trace, root in roots]
+            for name, figure in (("cost_paid", "paid"), ("cost_uncached", "full price")):
+                assert sum(one[name] for one in stated) == pytest.approx(expected(agent)[figure])
 
 
 def test_an_imported_attempt_without_calls_has_its_tokens_itself(store):
