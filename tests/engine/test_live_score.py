@@ -85,6 +85,24 @@ def test_the_first_answer_of_a_dataset_does_not_halve_the_score_so_far():
     assert live.pooled == pytest.approx(28 / 53)
 
 
+def test_a_question_and_its_duplicate_widen_the_interval_of_a_pooled_score():
+    widths = []
+    for cluster in ("", "case {}"):
+        asked = [
+            Question(id=f"{dataset}/{number}", text="?", options={"A": "a"}, benchmark=f"x/{dataset}",
+                     cluster=cluster.format(number // 2))
+            for dataset, count in (("one", 40), ("two", 40))
+            for number in range(count)
+        ]  # fmt: skip
+        live = LiveScore(asked)
+        for number, question in enumerate(asked[:41]):
+            live.add(*told(question, 0, "right" if number // 2 % 2 else "wrong"))
+        assert live.is_pooled
+        found = figure_so_far(live)
+        widths.append(found.high - found.low)
+    assert widths[1] > 1.2 * widths[0]  # 1.41 times, if pairs are alike
+
+
 def test_questions_that_nothing_scores_have_no_score():
     live = LiveScore([])
     live.add(*told(QUESTIONS[0], 0, "right"))
