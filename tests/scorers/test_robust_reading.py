@@ -75,6 +75,12 @@ def test_a_stated_answer_counts_wherever_the_text_is_read_and_a_thought_at_its_e
     assert read(f"The answer is B. {long * 9}").prediction == "B"
 
 
+@pytest.mark.parametrize(("length", "label"), [(700, "B"), (701, "")])
+def test_of_more_than_700_characters_a_thought_at_the_beginning_is_no_answer(length, label):
+    text = "I think it is B. " + "The gums bleed. " * 41
+    assert read(f"{text}{'x' * (length - len(text) - 1)}.").prediction == label
+
+
 @pytest.mark.parametrize(("words_before", "label"), [(9_000, "B"), (11_000, "")])
 def test_of_a_very_long_text_the_middle_is_skipped(words_before, label):
     """200,000 characters are read: the first 50,000 and the last 150,000."""
@@ -87,6 +93,9 @@ def test_a_list_of_the_options_is_no_choice():
     assert read(each).prediction == ""
     assert read(f"{each}\nThe answer is C.").prediction == "C"
     assert read(f"{each}\nC").prediction == "C"
+    two = "A: seen in children.\nB: seen at sea."
+    assert read(two) == AnswerRead("unreadable", "", "names several options: A, B")
+    assert read(f"{two}\nC: seen in the dark.") == NONE_READ  # a list has three
 
 
 @each_row(
@@ -160,7 +169,8 @@ def test_questions_with_very_many_options_are_read_by_label_and_whole_text():
     many = {f"x{number}": f"thing {number}" for number in range(200)}
     assert read("x17", many).prediction == "x17"
     assert read("thing 18", many).prediction == "x18"
-    assert read("I think it is x17.", many).prediction == ""
+    for count, label in ((40, "x17"), (41, "")):
+        assert read("I think it is x17.", dict(list(many.items())[:count])).prediction == label
 
 
 @pytest.mark.parametrize(
