@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ragrounds.extensions.arena.ratings import POINTS, fit, information, reachable
+from ragrounds.extensions.arena.ratings import fit, reachable
 from tests.extensions.arena.making import played
 
 
@@ -54,15 +54,3 @@ def test_reachable_is_the_closure_of_taking_a_point():
     points = np.zeros((4, 4))
     points[0, 1] = points[1, 2] = points[2, 3] = 1.0
     assert reachable(points).tolist() == np.triu(np.ones((4, 4), dtype=bool)).tolist()
-
-
-def test_information_is_a_laplacian():
-    matches = played([0.5, 0.0, -0.5], 90, questions=30)
-    points = matches.totals()
-    found = information(points + points.T, fit(points).strengths)
-    assert found.sum(axis=1) == pytest.approx(np.zeros(3))
-    assert found[0, 1] < 0
-
-
-def test_points_are_elo_points():
-    assert pytest.approx(10 ** (POINTS / 400)) == np.e

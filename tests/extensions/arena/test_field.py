@@ -92,8 +92,3 @@ def test_broken_axes_are_told(tmp_path, text, told):
     (tmp_path / "axes.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=told):
         load_axes(file=tmp_path / "axes.toml")
-
-
-def test_an_unknown_axis_is_told():
-    with pytest.raises(UserError, match="usefulness"):
-        load_axes(["usefullness"])

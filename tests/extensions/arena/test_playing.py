@@ -45,12 +45,6 @@ async def test_the_judge_is_blind(store):
     assert set(orders) == {("A", "B"), ("B", "A")}
 
 
-async def test_a_judge_that_always_prefers_the_first_makes_only_ties(store):
-    staged = Stage(store, [Scripted(lambda prompt, occurrence: _say(shown(prompt)[0][0]))])
-    await staged.play()
-    assert {match.panel(0) for match in played(staged)} == {"tie"}
-
-
 def _say(word):
     return json.dumps({"usefulness": word, "knowledge": word})
 

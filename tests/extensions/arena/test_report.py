@@ -169,14 +169,6 @@ async def test_people_stand_beside_the_judges(store):
     assert any(pair.other == "voter ann" and pair.items == 60 for pair in axis.agreement)
 
 
-async def test_the_report_is_the_same_from_the_store_alone(store):
-    staged = Stage(store, [Scripted(by_strength)], schedule="published", least=10)
-    await staged.play()
-    one = arena_report(staged.keeper, staged.arena, staged.field, replicates=100)
-    again = Stage(store, [Scripted(by_strength)], schedule="published", least=10)
-    assert arena_report(again.keeper, again.arena, again.field, replicates=100) == one
-
-
 async def test_a_report_begins_with_who_is_ahead(store):
     found = await reported(store, Scripted(by_strength))
     lines = printed(found).splitlines()

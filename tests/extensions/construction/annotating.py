@@ -120,11 +120,6 @@ class Mined:
             entered -= dropped.total()
         return lines
 
-    def spoilt_stages(self) -> set[str]:
-        """Where output could not be read."""
-        grading = {"grade"} if self.documents()["ungraded"] else set()
-        return {stage for stage, reason in self.ends.values() if reason == "malformed output"} | grading
-
     def documents(self) -> dict[str, int]:
         """Fate → documents, of all questions."""
         counts = Counter(fate for fates in self.judged.values() for fate, ids in fates.items() for _ in ids)

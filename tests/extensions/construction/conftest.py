@@ -1,4 +1,4 @@
-"""A server for `ragrounds build` that tests share and give a script each."""
+"""Servers for `ragrounds build` that tests share: one is given a script by each test, one goes by words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ Builder = Callable[..., Running]
 @pytest.fixture(scope="session")
 def builder_server() -> Iterator[Running]:
     with running("extensions.construction.builder_server") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def annotator_server() -> Iterator[Running]:
+    with running("extensions.construction.annotator") as server:
         yield server
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -15,57 +13,36 @@ from ragrounds.evals.benchmarks import load
 from ragrounds.extensions.construction.judged_sets import Corpus
 from tests.conftest import Cli
 from tests.extensions.construction.annotating import Committee, counted, judged_by_all, kappa, labelled, read_lines
-from tests.extensions.construction.annotator import label
-from tests.servers.process import Running, running
+from tests.servers.process import Running
 
 SPECS = ("bm25", "bm25[analyser=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
 MODELS = ("labeller-1", "labeller-2", "labeller-3")
 DEPTH, MOST, SEED = 6, 8, 1
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Running]:
-    with running("extensions.construction.annotator") as started:
-        yield started
-
-
-class Source(NamedTuple):
-    """Queries, corpus, the queries' texts by id, how many are drawn."""
-
-    queries: str
-    corpus: str
-    texts: dict[str, str]
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Source:
-    """The sample's questions."""
-    questions = load("sample", tmp_path).questions
-    return Source("sample", "sample", {question.id.partition("/")[2]: question.text for question in questions})
-
-
-def labels(server: Running, source: Source, out: Path, at_once: int = 1) -> list[str]:
+def labels(server: Running, out: Path, at_once: int = 1) -> list[str]:
     committee = [part for spec in SPECS for part in ("--retriever", spec)]
     models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
     depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--batch-size", str(at_once), "--seed", str(SEED)]
     shared = ["--base-url", server.url, "--display", "none", "--out", str(out), "--json"]
-    asked = ["build", "consensus-labels", source.queries, "--corpus", source.corpus]
+    asked = ["build", "consensus-labels", "sample", "--corpus", "sample"]
     return [*asked, *committee, *models, *depths, *shared]
 
 
 @pytest.mark.slow
 def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
-    command: Cli, home: Path, source: Source, server: Running, tmp_path: Path
+    command: Cli, home: Path, annotator_server: Running, tmp_path: Path
 ) -> None:
     out = tmp_path / "labelled"
-    done = command(*labels(server, source, out))
+    done = command(*labels(annotator_server, out))
     assert done.returncode == 0, done.stderr
-    before = server.stats()
-    again = command(*labels(server, source, out))
-    assert (server.stats(), again.stdout) == (before, done.stdout), "nothing is asked twice"
+    before = annotator_server.stats()
+    again = command(*labels(annotator_server, out))
+    assert (annotator_server.stats(), again.stdout) == (before, done.stdout), "nothing is asked twice"
 
-    committee = Committee(SPECS, source.corpus, home)
-    expected = labelled(source.texts, committee, MODELS, DEPTH, MOST)
+    texts = {question.id.partition("/")[2]: question.text for question in load("sample", tmp_path).questions}
+    committee = Committee(SPECS, "sample", home)
+    expected = labelled(texts, committee, MODELS, DEPTH, MOST)
     said = {(row["query"], row["document"]): tuple(row["grades"]) for row in read_lines(out / "grades.jsonl")}
     assert said == expected
     card = json.loads(done.stdout)
@@ -84,7 +61,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
 
     with_positive = {query for (query, _), fate in fates.items() if fate == "positive"}
     lines = counted(card)
-    assert lines["verify"][:2] == (len(source.texts), len(with_positive))
+    assert lines["verify"][:2] == (len(texts), len(with_positive))
     positive = {document for (_, document), fate in fates.items() if fate == "positive"}
     unclear = {
         document
@@ -92,7 +69,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
         if query in with_positive and fate in ("dropped", "unlabelled")
     } - positive
     held = {row["_id"] for row in read_lines(out / "corpus.jsonl")}
-    assert held == {passage.id for passage in Corpus(source.corpus, home)} - unclear
+    assert held == {passage.id for passage in Corpus("sample", home)} - unclear
     rows = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
     assert {(query, document, grade) for query, document, grade in rows} == {
         (query, document, {"positive": "1", "negative": "0"}[fate])
@@ -108,17 +85,15 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
     rejected = read_lines(out / "rejected.jsonl")
     assert {bool(row["detail"]) for row in rejected} == {True}, "each with the case itself"
     bare = {row["id"] for row in rejected if row["reason"] == "no passage that all models find relevant"}
-    assert bare == set(source.texts) - with_positive
+    assert bare == set(texts) - with_positive
     recorded = [row for row in rejected if row["stage"] == "label"]
     assert {(row["id"], f"labeller-{row['detail'].split()[1].rstrip(',')}") for row in recorded} == replies
 
 
 @pytest.mark.slow
-def test_the_sets_of_the_labels_are_added_and_replayed(
-    command: Cli, source: Source, server: Running, tmp_path: Path
-) -> None:
+def test_the_sets_of_the_labels_are_added_and_replayed(command: Cli, annotator_server: Running, tmp_path: Path) -> None:
     out = tmp_path / "labelled"
-    assert command(*labels(server, source, out, at_once=4)).returncode == 0
+    assert command(*labels(annotator_server, out, at_once=4)).returncode == 0
     added = command("data", "add", "beir/labelled", str(out))
     assert added.returncode == 0, added.stderr
     size = json.loads((out / "card.json").read_text())["benchmark"]["size"]
@@ -136,30 +111,6 @@ def test_the_sets_of_the_labels_are_added_and_replayed(
         "--display", "none", "--json",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.slow
-def test_several_passages_in_a_call_keep_their_labels(
-    command: Cli, home: Path, server: Running, tmp_path: Path
-) -> None:
-    texts = {question.id.partition("/")[2]: question.text for question in load("sample", home).questions}
-    out = tmp_path / "labelled"
-    assert command(*labels(server, Source("sample", "sample", texts), out, at_once=5)).returncode == 0
-    committee = Committee(SPECS, "sample", home)
-    for text in texts.values():
-        committee.candidates((text,), DEPTH, MOST)
-    rows = read_lines(out / "grades.jsonl")
-    given = [
-        (grade, label(model, texts[row["query"]], committee.texts[row["document"]]))
-        for row in rows
-        for model, grade in zip(MODELS, row["grades"], strict=True)
-        if grade is not None
-    ]
-    assert len(given) > 2 * len(rows)
-    assert all(grade == right for grade, right in given)
-    # A reply that cannot be read costs its whole batch, of that model alone.
-    lost = Counter(grade is None for row in rows for grade in row["grades"])
-    assert 0 < lost[True] < lost[False]
 
 
 def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tests.extensions.construction.test_missing import folder_of_the_sample
 from tests.servers.process import Running, running
 
 ONE_IN, LIMIT = 4, 12
+SPECS, PANEL = ("bm25", "bm25[analyser=plain]"), ("small-1", "small-2", "small-3")
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,8 @@ def server() -> Iterator[Running]:
 def test_a_refused_grade_costs_its_document_alone(command: Cli, home: Path, server: Running, tmp_path: Path) -> None:
     out = tmp_path / "mined"
     asked = ["build", "relevance-mining", "sample", "--corpus", "sample", "--top-k", "8", "--candidates", "10"]
+    asked += [part for spec in SPECS for part in ("--retriever", spec)]
+    asked += [part for model in PANEL for part in ("--panel", f"openai:{model}")]
     asked += ["--limit", str(LIMIT), "--model", "openai:grader", "--base-url", server.url, "--display", "none"]
     done = command(*asked, "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
@@ -40,12 +43,15 @@ def test_a_refused_grade_costs_its_document_alone(command: Cli, home: Path, serv
     assert server.stats() == before, "a refusal is recorded like any other reply"
     loaded = load("sample", home)
     drawn = select(loaded, limit=LIMIT, seed=0).questions
-    expected = Mined(loaded, drawn, Committee(["bm25"], "sample", home), (), 8, 10, 8, 4, ONE_IN)
+    expected = Mined(loaded, drawn, Committee(SPECS, "sample", home), PANEL, 8, 10, 8, 4, ONE_IN)
     assert len(expected.refused) > 8
     card = json.loads(done.stdout)
     lines = counted(card)
     assert {stage: lines[stage] for stage in expected.stages()} == expected.stages()
     assert lines["grade"][2] == {}
+    positives = {(id, document) for id, fates in expected.judged.items() for document in fates.get("positive", ())}
+    rows = read_lines(out / "qrels.jsonl")
+    assert {(f"sample/{row['q_id']}", row["p_id"]) for row in rows if row["score"]} == positives
     assert card["made"]["figures"]["documents"] == expected.documents()
     recorded = [row for row in read_lines(out / "rejected.jsonl") if row["stage"] == "grade"]
     left_out = [

@@ -55,6 +55,23 @@ def test_accuracy_against_size(store):
     assert [point.x for point in made.curves[0].points] == [8, 70, 200]
 
 
+async def test_searches_are_read_from_the_journal(store):
+    journal = StoreJournal(store)
+    for i in range(COUNT):
+
+        async def make(i=i):
+            return SearchResult((passage("other"), passage(f"d{i}")))
+
+        request = SearchRequest(corpus="c", query=f"q{i}", k=2)
+        await journal.once(Entry(key=f"{i:064x}", kind="search", actor="bm25", request=request), make, SearchResult)
+    run = add(store, "rag", lambda i, e: i % 2 == 0, calls=lambda i: f"{i:064x}")
+    found = first_found(searches(store, run.run), run.questions)
+    journal.close()
+    assert len(found) == COUNT
+    assert found["x/3"].query == "q3"
+    assert run_data.gold_ranks(run, found) == {f"x/{i}": 2 for i in range(16)}
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [
@@ -68,41 +85,6 @@ def test_accuracy_against_size(store):
 )
 def test_sizes_by_name(name, size):
     assert size_of(name) == size
-
-
-def test_searches_are_read_from_the_journal(store):
-    journal = StoreJournal(store)
-
-    async def record(i):
-        key = f"{i:064x}"
-        request = SearchRequest(corpus="c", query=f"q{i}", k=2)
-
-        async def make():
-            return SearchResult((passage("other"), passage(f"d{i}")))
-
-        await journal.once(Entry(key=key, kind="search", actor="bm25", request=request), make, SearchResult)
-
-    import asyncio
-
-    async def everything():
-        for i in range(COUNT):
-            await record(i)
-
-    asyncio.run(everything())
-    run = add(store, "rag", lambda i, e: i % 2 == 0, calls=lambda i: f"{i:064x}")
-    found = first_found(searches(store, run.run), run.questions)
-    journal.close()
-    assert len(found) == COUNT
-    assert found["x/3"].query == "q3"
-    assert run_data.gold_ranks(run, found) == {f"x/{i}": 2 for i in range(16)}
-
-
-def test_success_and_right_answers(store):
-    run = add(store, "rag", lambda i, e: i < 8)
-    made = by_success(run, placed([1] * 6 + [5] * 4 + [0] * 6), k=3)
-    assert (made.found_right, made.found_wrong, made.missed_right, made.missed_wrong) == (6, 0, 2, 8)
-    assert made.difference == pytest.approx(0.8)
-    assert made.low < 0.8 < made.high
 
 
 def test_failures_by_what_the_case_is_published_for(store):
@@ -130,9 +112,10 @@ def test_failures_by_what_the_case_is_published_for(store):
         failures_by(msgspec.structs.replace(run, questions=untyped), {}, "significance_type", k=5)
 
 
-def test_success_has_the_interval_of_two_groups(store):
+def test_success_and_right_answers_with_the_interval_of_two_groups(store):
     run = add(store, "rag", lambda i, e: i < 8)
     made = by_success(run, placed([1] * 6 + [5] * 4 + [0] * 6), k=3)
+    assert (made.found_right, made.found_wrong, made.missed_right, made.missed_wrong) == (6, 0, 2, 8)
     expected = group_difference([1.0] * 2 + [0.0] * 8, [1.0] * 6)
     assert (made.difference, made.low, made.high) == (expected.value, expected.low, expected.high)
     none = by_success(run, placed([0] * 16), k=3)

@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Attempt, Gold, Question, Run, Score
+from ragrounds.base.records import Question
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.extensions.diagnostics.analyses.harm import difference, read_costs
+from tests.compare.making import add_run
 
 COUNT = 200
 OPTIONS = {"A": "yes", "B": "no"}
@@ -21,22 +22,10 @@ QUESTIONS = [
 
 def add(store, name, outcome):
     """A run whose question i is ``right``, ``wrong`` or ``none``, or has a ``missing`` score."""
-    golds = {one.id: Gold(question_id=one.id, answer="A") for one in QUESTIONS}
-    run = Run(
-        id=f"{name}-1", agent=name, benchmark="b", questions="set", count=COUNT, epochs=1,
-        fingerprint=name, identity={}, created=1.0,
-    )  # fmt: skip
-    store.add_run(run, QUESTIONS, golds)
-    attempts, scores = [], []
-    for i in range(COUNT):
-        key, made = {"question_id": f"x/{i}", "epoch": 0}, outcome(i)
-        attempts.append(Attempt(run=run.id, status="completed", text="", **key))
-        value = None if made == "missing" else float(made == "right")
-        status = "abstained" if made == "none" else "answered"
-        letter = {"right": "A", "wrong": "B"}.get(made, "")
-        scores.append(Score(scorer="strict", value=value, answer_status=status, prediction=letter, **key))
-    store.add_attempts(run, attempts, scores)
-    return run
+    made = [outcome(i) for i in range(COUNT)]
+    values = [None if one == "missing" else float(one == "right") for one in made]
+    abstained = {place: "abstained" for place, one in enumerate(made) if one == "none"}
+    return add_run(store, name, QUESTIONS, values, answer_statuses=abstained, id=f"{name}-1")
 
 
 def costs(tmp_path, text):

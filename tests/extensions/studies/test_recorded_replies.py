@@ -66,16 +66,20 @@ def replies(letters: str, dataset: str = "pubmedqa") -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
-    golds = ["A", "B", "B", "A", "A", "B"]
+def write_benchmark(folder: Path, golds: list[str]) -> str:
+    """Write questions with these right letters; return the benchmark's spec."""
     entries = {
         f"pubmedqa-{number:03d}": {"question": f"Is it {number}?", "options": {"A": "yes", "B": "no"}, "answer": gold}
         for number, gold in enumerate(golds)
     }
-    benchmark = tmp_path / "benchmark.json"
-    benchmark.write_text(json.dumps({"pubmedqa": entries}), encoding="utf-8")
+    (folder / "benchmark.json").write_text(json.dumps({"pubmedqa": entries}), encoding="utf-8")
+    return f"mirage/pubmedqa:{folder / 'benchmark.json'}"
+
+
+def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
+    golds = ["A", "B", "B", "A", "A", "B"]
     file = tmp_path / "one.toml"
-    file.write_text(STUDY.replace("BENCHMARK", f"mirage/pubmedqa:{benchmark}"), encoding="utf-8")
+    file.write_text(STUDY.replace("BENCHMARK", write_benchmark(tmp_path, golds)), encoding="utf-8")
     letters = "".join(golds[:4]) + "".join("B" if gold == "A" else "A" for gold in golds[4:])
     # What the file holds of other datasets is left aside.
     path = written(tmp_path, [*replies(letters), *replies("AAA", "mmlu")])
@@ -95,17 +99,11 @@ def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not
     tmp_path: Path,
 ) -> None:
     golds = ["A", "B", "B", "A", "A", "B", "B", "A"]
-    entries = {
-        f"pubmedqa-{number:03d}": {"question": f"Is it {number}?", "options": {"A": "yes", "B": "no"}, "answer": gold}
-        for number, gold in enumerate(golds)
-    }
-    benchmark = tmp_path / "benchmark.json"
-    benchmark.write_text(json.dumps({"pubmedqa": entries}), encoding="utf-8")
     said = replies("AABB")  # right, wrong, right, wrong
     for number, raw in ((4, ["'content'"]), (5, ["'content'"])):
         said.append({**said[0], "id": f"pubmedqa-{number:03d}", "raw": raw})
     path = written(tmp_path, said)
-    home, name = tmp_path / "home", f"mirage/pubmedqa:{benchmark}"
+    home, name = tmp_path / "home", write_benchmark(tmp_path, golds)
     with open_store(Settings(home=home)) as store:
         run = imported_run(store, path, name, home)
         figure = run_figure(store, run, "mirage")

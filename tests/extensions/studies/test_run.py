@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,12 +13,8 @@ from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Attempt, Usage
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.store.store import Store
-from ragrounds.extensions.studies import cells as study_cells
 from ragrounds.extensions.studies.call import CountingListener, StudyBudget
 from ragrounds.extensions.studies.functions import list_studies, show_study
-from ragrounds.extensions.studies.state import read_state
-from ragrounds.extensions.studies.study import StudyCell
 from tests.servers.scripted_http import Scripted, scripted
 
 FILE = """
@@ -251,34 +246,3 @@ def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
     assert found["two"].cells == 12
     assert found["two"].kept == 1
     assert not found["mirage-table6"].file
-
-
-def test_each_cell_has_the_figure_of_its_own_agent(file: Path, server: Scripted, tmp_path: Path) -> None:
-    names = {"A, none": "direct", "A, 8": "vanilla_rag[top_k=8]"}  # one call makes both
-    made = carried_out(file, server, tmp_path, rows=tuple(names), columns="first")
-    shown = {row: cell(made, row, "first") for row in names}
-    lines = {
-        row: rr.compare(one.runs[0], home=tmp_path).comparison.shown_tables()[0][0].lines[0]
-        for row, one in shown.items()
-    }
-    assert {row: line.agent for row, line in lines.items()} == names
-    assert {row: one.value for row, one in shown.items()} == {r: 100 * one.overall.value for r, one in lines.items()}
-    assert len({one.value for one in shown.values()}) == 2
-
-
-def test_what_is_broken_off_keeps_the_run_of_each_cell(
-    file: Path, server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, str] = {}
-
-    def broken(outcome: object, texts: Mapping[str, Sequence[StudyCell]], call: object) -> object:
-        asked.update({text: cells[0].key for text, cells in texts.items()})
-        raise RuntimeError("broken off before a cell is shown")
-
-    monkeypatch.setattr(study_cells, "_shown_all", broken)
-    names = {"A, none": "direct", "A, 8": "vanilla_rag[top_k=8]"}
-    with pytest.raises(RuntimeError):
-        carried_out(file, server, tmp_path, rows=tuple(names), columns="first")
-    with Store(tmp_path) as store:
-        kept = {key: store.run(one.runs[0]).agent for key, one in read_state(tmp_path, "two", str(file)).cells.items()}
-    assert {text: kept[key] for text, key in asked.items()} == {text: text for text in names.values()}

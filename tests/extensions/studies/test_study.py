@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.extensions.studies.study import PublishedFigure, open_study, read_study
+from ragrounds.extensions.studies.study import PublishedFigure, read_study
 
 GRID = """
 title = "Two strategies on two models"
@@ -84,11 +84,6 @@ def test_what_is_wrong_is_named(change: tuple[str, str], said: str) -> None:
     with pytest.raises(UserError) as caught:
         read_study(GRID.replace(*change), "grid")
     assert said in str(caught.value)
-
-
-def test_an_unknown_study_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="Unknown study"):
-        open_study("no-such-study")
 
 
 def test_columns_that_are_computed_reranked_or_hidden() -> None:
