@@ -1,4 +1,4 @@
-"""Real servers of search engines, one for the tests of a process, and a small index of ours."""
+"""Real servers of search engines, one for the tests of a process, and a small corpus."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from ragrounds.api import index as indexes
-from ragrounds.tools.index.collection import open_named
 from tests.extensions.engines.engine_servers import chroma, pgvector_programs
 from tests.extensions.engines.hashed_words import TEXTS
 from tests.servers.postgresql import restartable
@@ -35,20 +33,9 @@ def pgvector_server():
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A BEIR folder of the shared passages, as its corpus text; `corpus(texts)` for others."""
-
-    def write(texts=None, name="tiny"):
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        rows = [{"_id": id, "title": title, "text": text} for id, (title, text) in (texts or TEXTS).items()]
-        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return f"beir:{folder}"
-
-    return write
-
-
-@pytest.fixture
-def index(home, corpus):
-    """An index of the shared passages, called ``tiny``; gives the collection."""
-    indexes.build("tiny", corpus(), home=home, progress=False)
-    return open_named("tiny", home)
+    """A BEIR folder of the shared passages, as its corpus text."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    rows = [{"_id": id, "title": title, "text": text} for id, (title, text) in TEXTS.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"beir:{folder}"

@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from tests.extensions.engines.filled_engines import Row
+from ragrounds.tools.retriever import open_searcher
+from tests.extensions.engines.filled_engines import Row, fill
 
 DIMENSIONS = 32
 EMBED = "import:tests.extensions.engines.hashed_words:Hashed"
@@ -58,3 +59,18 @@ class Short(Hashed):
 
     def embed_query(self, text):
         return [1.0, 2.0, 3.0]
+
+
+def push(target, texts=None, *, vectors=True, metric="cosine"):
+    """Fill a table or collection; gives the spec that searches it by vectors."""
+    fill(target, rows(texts, vectors), metric)
+    return target.having(embed=EMBED)
+
+
+async def found(spec, query, k=3, *, home, corpus=""):
+    """What a retriever finds that is opened for this query alone."""
+    searcher = open_searcher(spec, corpus, home)
+    try:
+        return await searcher.search(query, k)
+    finally:
+        getattr(searcher, "close", lambda: None)()

@@ -1,4 +1,4 @@
-"""Real servers as corpora: PostgreSQL with pgvector, and Chroma; both are filled by their own clients."""
+"""What PostgreSQL or Chroma alone do, on real servers, which are killed too; `test_engines` has what all engines do."""
 
 import asyncio
 import json
@@ -12,94 +12,16 @@ from ragrounds.base.specs import parse
 from ragrounds.extensions.engines import external_index
 from ragrounds.tools.retriever import open_searcher
 from tests.extensions.engines.engine_servers import chroma, free_port
-from tests.extensions.engines.filled_engines import fill
-from tests.extensions.engines.hashed_words import EMBED, TEXTS, exact, rows
-
-PLACE = {"pgvector": "table", "chroma": "collection"}
-CLIENTS = {"pgvector": "pgvector", "chroma": "chromadb"}
-SERVERS = {"pgvector": "pgvector_server", "chroma": "chroma_server"}
-FILTER = {"pgvector": "title like 'Gou%'", "chroma": json.dumps({"title": "Gout"})}
+from tests.extensions.engines.hashed_words import EMBED, found, push
 
 
-@pytest.fixture(params=PLACE)
-def target(request):
-    """A fresh table or collection of a real server, as a spec that takes passages."""
-    server = request.getfixturevalue(SERVERS[request.param])
-    return parse(request.param).having(url=server.url, **{PLACE[request.param]: "t" + uuid.uuid4().hex[:12]})
-
-
-def push(target, texts=None, embed=EMBED):
-    """Fill a target as the index `tiny` is: each passage is a document of its own."""
-    fill(target, [row._replace(document=row.id) for row in rows(texts, bool(embed))])
-    return target.having(embed=embed) if embed else target.having(mode="text", words="words")
-
-
-async def found(spec, query, k=3, home=None, corpus=""):
-    searcher = open_searcher(spec, corpus, home)
-    try:
-        return await searcher.search(query, k)
-    finally:
-        getattr(searcher, "close", lambda: None)()
-
-
-async def test_what_is_there_is_found_by_its_vectors(home, target):
-    spec = push(target)
-    query = "uric acid in the joint"
-    hits = await found(spec, query, home=home)
-    wanted = exact(query, 3)
-    assert [hit.id for hit in hits] == [id for id, _ in wanted]
-    assert [hit.score for hit in hits] == pytest.approx([score for _, score in wanted], abs=1e-5)
-    assert [(hit.title, hit.text, hit.document) for hit in hits] == [(*TEXTS[id], id) for id, _ in wanted]
-    assert [hit.rank for hit in hits] == [1, 2, 3]
-    assert hits[0].corpus.startswith(f"{target.parameters[PLACE[target.name]]}@")
-    assert hits[0].retriever == str(spec)
-
-
-async def test_a_filter_and_many_queries_in_one_call(home, target):
-    spec = push(target)
-    filtered = await found(spec.having(filter=FILTER[spec.name]), "swollen ankles and cough", k=5, home=home)
-    assert {hit.title for hit in filtered} == {"Gout"}
-    assert len(filtered) == 2
-    searcher = open_searcher(spec, "", home)
-    lists = await searcher.search_many(["uric acid", "  ", "fever"], 2)
-    assert lists == [await searcher.search("uric acid", 2), [], await searcher.search("fever", 2)]
-    mean = await searcher.search_mean(["fever", "cough"], 1)
-    assert mean[0].id == "flu-1"
-    assert [hit.id for hit in searcher.document("flu-1")] == ["flu-1"]
-    with pytest.raises(UserError, match="expected 1 or more"):
-        await searcher.search("fever", 0)
-    searcher.close()
-
-
-async def test_the_version_follows_the_content(home, target):
-    spec = push(target)
-    before = open_searcher(spec, "", home).corpus
-    assert before == open_searcher(spec, "", home).corpus
-    push(target, {**TEXTS, "flu-1": ("Influenza", "rest and tea")})
-    after = open_searcher(spec, "", home)
-    assert after.corpus != before
-    assert (await after.search("rest and tea", 1))[0].text == "rest and tea"
-    named = open_searcher(spec.having(version="2026-01"), "mine", home)
-    assert named.corpus == "mine@2026-01"
-
-
-def test_what_is_wrong_is_said_in_one_line(home, target):
-    spec = push(target)
-    with pytest.raises(UserError, match=r"has no field 'titel' for title=….*Its fields are .*title"):
-        open_searcher(spec.having(title="titel"), "", home)
-    with pytest.raises(UserError, match=r"has no \w+ 'nothere'"):
-        open_searcher(spec.having(**{PLACE[spec.name]: "nothere"}), "", home)
-    with pytest.raises(UserError, match=r"has no parameter 'embd'. Did you mean 'embed'"):
-        open_searcher(spec.having(embd="x"), "", home)
-    with pytest.raises(UserError, match="needs what makes vectors"):
-        open_searcher(parse(str(target)), "", home)
-
-
-@pytest.mark.parametrize("name", PLACE)
-def test_no_key_stands_in_a_spec_or_an_error(name, home, monkeypatch):
-    pytest.importorskip(CLIENTS[name], reason=f"{CLIENTS[name]} is not installed: an extra")
+@pytest.mark.parametrize(
+    ("name", "client", "place"), [("pgvector", "pgvector", "table"), ("chroma", "chromadb", "collection")]
+)
+def test_no_key_stands_in_a_spec_or_an_error(name, client, place, home, monkeypatch):
+    pytest.importorskip(client, reason=f"{client} is not installed: an extra")
     secret = "Kennwort-93451-geheim"
-    spec = parse(name).having(embed=EMBED, **{PLACE[name]: "x"})
+    spec = parse(name).having(embed=EMBED, **{place: "x"})
     for wrong in ({"url": f"http://u:{secret}@127.0.0.1:1/x"}, {"url": f"http://h/?password={secret}"}):
         with pytest.raises(UserError) as refused:
             open_searcher(spec.having(**wrong), "", home)
@@ -123,7 +45,8 @@ def test_no_key_stands_in_a_spec_or_an_error(name, home, monkeypatch):
 
 async def test_words_and_both_in_postgresql(home, pgvector_server):
     target = parse("pgvector").having(url=pgvector_server.url, table="public.words_" + uuid.uuid4().hex[:8])
-    words = push(target, embed="")
+    push(target, vectors=False)
+    words = target.having(mode="text", words="words")
     hits = await found(words, "does allopurinol lower the acids", home=home)
     assert [hit.id for hit in hits] == ["gout-2", "gout-1"]
     assert hits[0].score > hits[1].score > 0
@@ -151,14 +74,6 @@ async def test_fields_in_json_and_a_table_of_another_form(home, pgvector_server)
     spec = parse("pgvector[table=clinic.notes,mode=text,id=pk,text=body,title=about.title,document=about.of.doc]")
     hits = await found(spec.having(url=pgvector_server.url), "what is gout?", home=home)
     assert [(hit.id, hit.document, hit.title, hit.text) for hit in hits] == [("7", "d7", "On gout", "uric acid")]
-
-
-async def test_fused_with_bm25_by_the_ids_of_passages(index, home, target):
-    outside = push(target)
-    hits = await found(f"rrf[a=bm25,b={outside}]", "allopurinol uric acid", home=home, corpus="tiny")
-    assert hits[0].id == "gout-2"
-    assert hits[0].score == pytest.approx(2 / 61)
-    assert len({hit.id for hit in hits}) == len(hits)
 
 
 async def test_a_server_behind_a_token(chroma_server, home, monkeypatch):
@@ -252,10 +167,6 @@ async def test_with_a_version_of_its_own_nothing_is_asked_before_a_search(home, 
     with pytest.raises(GaveUp) as away:
         await searcher.search("fever", 1)
     assert away.value.kind == "connection"
-
-
-def test_the_exact_comparison_of_these_tests():
-    assert exact("fever and cough in winter", 1)[0][0] == "flu-1"
 
 
 def test_a_folder_that_is_not_there_is_not_made(home, tmp_path):
