@@ -30,13 +30,13 @@ def reply(prompt: str, before: int = 0) -> str:
     return json.dumps({"step_by_step_thinking": "As it says.", "answer_choice": letter})
 
 
-def write_questions(folder: Path, count: int, long: int) -> str:
+def write_questions(folder: Path, count: int, long: int = 0) -> str:
     """Write questions of two kinds, and a corpus in which one document states the right option of each choice question;
     return the benchmark's spec."""
     documents, questions = [], []
     for place in range(count):
         right = LETTERS[place % 4]
-        text = f"Report on case number {place}. FACT{place}: the right option of it is {right}."
+        text = f'Report "on" case number {place}. FACT{place}: the right option of it is {right}.'
         documents.append({"_id": f"d{place}", "title": f"Case {place}", "text": text})
         options = {letter: f"finding {letter}{place}" for letter in LETTERS}
         question = {"id": f"q{place}", "question": f"What holds for case number {place}?", "options": options}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +14,10 @@ import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, searches_by
+from tests.extensions.counterfactual.conftest import reply, write_questions
 from tests.servers.scripted_http import Scripted, scripted
 
 pytest.importorskip("langchain_openai", reason="langchain-openai is not installed: the extra `langchain`")
-LETTERS = "ABCD"
-MARK = re.compile(r"FACT(\d+): the right option of it is ([A-D])")
-NUMBER = re.compile(r"case number (\d+)\b")
 N = 12
 SYSTEM = '''
 import json, re
@@ -153,29 +149,13 @@ engine = RetrieverQueryEngine.from_args(Found(), llm=Served())
 """
 
 
-def reply(prompt: str, before: int) -> str:
-    """The letter that the first fact about the case in the prompt says; without one, always A."""
-    asked = NUMBER.findall(prompt)
-    said = next((letter for number, letter in MARK.findall(prompt) if asked and number == asked[-1]), "A")
-    return json.dumps({"step_by_step_thinking": "As it says.", "answer_choice": said})
-
-
 @contextmanager
-def system(folder: Path, script: Any = reply) -> Iterator[tuple[Scripted, dict[str, Any]]]:
+def system(folder: Path) -> Iterator[tuple[Scripted, dict[str, Any]]]:
     """A file of systems, questions, and a server that counts."""
-    documents, questions = [], []
-    for place in range(N):
-        right = LETTERS[place % 4]
-        text = f'Report "on" case number {place}. FACT{place}: the right option of it is {right}.'
-        documents.append({"_id": f"d{place}", "title": f"Case {place}", "text": text})
-        options = {letter: f"finding {letter}{place}" for letter in LETTERS}
-        questions.append({"id": f"q{place}", "question": f"What holds for case number {place}?", "options": options,
-                          "answer": right, "documents": [f"d{place}"]})  # fmt: skip
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (folder / "q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
-    with scripted(script) as server:
+    write_questions(folder, N)
+    with scripted(reply) as server:
         for name, code in (("mine", SYSTEM), ("llama", LLAMA)):
-            told = code.replace("URL", server.url).replace("CORPUS", str(folder / "corpus.jsonl"))
+            told = code.replace("URL", server.url).replace("CORPUS", str(folder / "corpus" / "corpus.jsonl"))
             (folder / f"{name}.py").write_text(told)
         yield server, {"home": f"{folder}/home", "progress": False}
 
