@@ -35,9 +35,9 @@ Answering = Callable[[Asked, int], Told]
 
 
 class HttpScript:
-    """The server, and what it was asked."""
+    """The server, and what it was asked: bodies as JSON, or as bytes."""
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: Answering, *, is_json: bool = True) -> None:
         self.asked: list[Asked] = []
         lock, outer = threading.Lock(), self
 
@@ -46,7 +46,8 @@ class HttpScript:
 
             def _any(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(size) or b"null")
+                body = self.rfile.read(size)
+                body = json.loads(body or b"null") if is_json else body
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 with lock:
                     asked = Asked(self.command, self.path, headers, body)
@@ -63,7 +64,7 @@ class HttpScript:
                 with contextlib.suppress(OSError):  # the client was killed
                     self.wfile.write(data)
 
-            do_GET = do_POST = do_DELETE = _any  # noqa: N815
+            do_GET = do_POST = do_PATCH = do_DELETE = _any  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 pass

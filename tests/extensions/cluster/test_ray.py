@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.extensions.cluster.ray_server import RunningCluster, ray_cluster
 from tests.extensions.cluster.test_hung_workers import COMPUTING
+from tests.extensions.cluster.test_workers import until
 from tests.servers.process import Running, openai_server
 
 COUNT = 60
@@ -35,8 +35,18 @@ def cluster() -> Iterator[RunningCluster]:
         yield running
 
 
-def command(server: Running, *more: str) -> list[str]:
-    return [*OPTIONS, "--engine", "ray", "--model", "openai:plain", "--base-url", server.url, "--json", *more]
+def half_done(server: Running, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A run on the cluster, as soon as half of its questions are answered."""
+    words = [*OPTIONS, "--engine", "ray", "--model", "openai:plain", "--base-url", server.url, "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragrounds", *words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(server, COUNT // 2, process)
+    return process
 
 
 @with_ray
@@ -54,17 +64,7 @@ def test_a_stopped_actor_is_ended_and_all_questions_are_answered_once(
     environment = {**os.environ, **cluster.environment, "RAGROUNDS_HOME": str(tmp_path), "RAGROUNDS_STORE": url}
     environment |= {"RAGROUNDS_WORKER_TIMEOUT": "3"}
     with openai_server("--latency", "0.3", "--jitter", "0.2") as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ragrounds", *command(server)],
-            env=environment,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while server.stats()["answered"] < COUNT // 2:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
+        process = half_done(server, environment)
         stopped = actors(cluster)[0]
         os.kill(stopped, signal.SIGSTOP)
         _, said = process.communicate(timeout=120)
@@ -84,16 +84,9 @@ def test_an_actor_whose_graph_computes_for_long_is_left_alone(
 ) -> None:
     path = tmp_path / "computing.py"
     path.write_text(COMPUTING.replace("number 3?", "").replace("HOLD()", "time.sleep(4)"))
-    words = ["run", "--engine", "ray", "--agent", f"{path}:build", "--limit", "2", "--concurrency", "2", "--model"]
-    told = cli(
-        *words,
-        "openai:plain",
-        "--base-url",
-        server.url,
-        RAGROUNDS_STORE=url,
-        RAGROUNDS_WORKER_TIMEOUT="1.5",
-        **cluster.environment,
-    )
+    words = ["run", "--engine", "ray", "--agent", f"{path}:build", "--limit", "2", "--concurrency", "2"]
+    words += ["--model", "openai:plain", "--base-url", server.url]
+    told = cli(*words, RAGROUNDS_STORE=url, RAGROUNDS_WORKER_TIMEOUT="1.5", **cluster.environment)
     assert told.returncode == 0, told.stderr
     assert "was ended" not in told.stderr
 
@@ -117,17 +110,7 @@ def test_one_of_two_nodes_is_killed_and_all_questions_are_answered_once(
 ) -> None:
     environment = {**os.environ, **cluster.environment, "RAGROUNDS_HOME": str(tmp_path), "RAGROUNDS_STORE": url}
     with openai_server("--latency", "0.3", "--jitter", "0.2") as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ragrounds", *command(server)],
-            env=environment,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while server.stats()["answered"] < COUNT // 2:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
+        process = half_done(server, environment)
         cluster.kill_a_node()
         told, said = process.communicate(timeout=120)
         stats = server.stats()

@@ -1,7 +1,4 @@
 import asyncio
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -23,6 +20,7 @@ from ragrounds.base.records import (
 )
 from ragrounds.evals.store.journal import StoreJournal
 from tests.compare.making import add_run, questions
+from tests.servers.http_script import HttpScript, Told
 from tests.ui.report.making import passage, traced_events
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx"
@@ -94,46 +92,27 @@ def tool_run(store):
     return add_run(store, "agent", questions(1), [1], events={0: events})
 
 
-class Server:
-    """What was sent to it: (method, path, headers, body). `answer` gives status and content for a path and a body."""
+class Listening(HttpScript):
+    """A server that takes everything. `answer` gives status and content for a path and a body."""
 
     def __init__(self):
-        self.requests = []
-        self.status = 200
-        self.headers = {}
+        self.status, self.headers = 200, {}
         self.answer = lambda path, body: (self.status, {"version": "0", "batch_ingest_config": {}})
-        outer = self
+        super().__init__(self._told, is_json=False)
 
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                outer.requests.append((self.command, self.path, dict(self.headers), body))
-                status, content = outer.answer(self.path, body)
-                answer = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                kind = "application/x-protobuf" if isinstance(content, bytes) else "application/json"
-                for name, value in {**outer.headers, "Content-Type": kind}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
+    def _told(self, asked, before):
+        status, content = self.answer(asked.path, asked.body)
+        kind = "application/x-protobuf" if isinstance(content, bytes) else "application/json"
+        return Told(content, status, {**self.headers, "Content-Type": kind})
 
-            do_GET = do_POST = do_PATCH = answer  # noqa: N815
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def requests(self):
+        """What was sent to it: (method, path, headers, body)."""
+        return [(one.method, one.path, one.headers, one.body) for one in self.asked]
 
 
 @pytest.fixture
 def listening():
-    server = Server()
+    server = Listening()
     yield server
     server.close()

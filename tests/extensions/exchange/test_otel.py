@@ -69,7 +69,7 @@ def test_a_failed_attempt_is_an_error_and_ids_do_not_change(store, run, spans):
 
 def sent(listening):
     for _, path, headers, body in listening.requests:
-        assert (path, headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
+        assert (path, headers["content-type"]) == ("/v1/traces", "application/x-protobuf")
         request = collector.ExportTraceServiceRequest.FromString(gzip.decompress(body))
         yield [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
 
@@ -137,7 +137,7 @@ def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, mon
     with pytest.raises(UserError, match=r"after 3 of them: 503: gone, after 6 tries. The same c\w+ goes on"):
         send(store, [run], f"{listening.url}/v1/traces", {})
     first = next(sent(listening))
-    listening.requests.clear()
+    listening.asked.clear()
     listening.answer = lambda path, body: (200, {})
     assert send(store, [run], f"{listening.url}/v1/traces", {}) == "7 spans sent"
     again = [span for batch in sent(listening) for span in batch]

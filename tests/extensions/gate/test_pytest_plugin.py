@@ -37,6 +37,18 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess(*ALONE, *PLUGIN, *options)
 
 
+def run_process(pytester: pytest.Pytester, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests of the project in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=pytester.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
 def journals(pytester: pytest.Pytester) -> dict[str, bytes]:
     """The journal files of the project."""
     return {str(path.relative_to(pytester.path)): path.read_bytes() for path in sorted(pytester.path.rglob("*.jsonl"))}
@@ -295,15 +307,9 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester: pytest.Pytester) 
             assert not heavy & set(sys.modules)
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *PLUGIN, "-p", "no:hypothesispytest"],
-        cwd=pytester.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        | ({"PYTEST_PLUGINS": "ragrounds.extensions.gate.pytest_plugin"} if INSTALLED else {}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    plugins = {"PYTEST_PLUGINS": "ragrounds.extensions.gate.pytest_plugin"} if INSTALLED else {}
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **plugins}
+    done = run_process(pytester, "-q", *PLUGIN, "-p", "no:hypothesispytest", **alone)
     assert done.returncode == 0, done.stdout
     assert "ragrounds" not in done.stdout
 
@@ -324,14 +330,7 @@ def test_what_an_installed_plugin_s_package_is_imported_by_changes_nothing(pytes
             assert catalogue.digest("vanilla_rag") == {catalogue.digest("vanilla_rag")!r}
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *ALONE],
-        cwd=pytester.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_process(pytester, "-q", *ALONE)
     assert done.returncode == 0, done.stdout
 
 
@@ -367,14 +366,7 @@ def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester,
     )
     workers = ("-p", "no:langsmith_plugin", "-p", "no:asyncio", *PLUGIN, "-n", "2")
     for options in steps:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *workers, *options],
-            cwd=pytester.path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
+        done = run_process(pytester, *workers, *options)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count(" hold; ") == 5, done.stdout
     run(pytester).assert_outcomes(passed=5)  # one process reads what several have written

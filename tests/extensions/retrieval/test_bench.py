@@ -3,27 +3,20 @@
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage
-from ragrounds.extensions.retrieval.cli import retrieve
 from ragrounds.extensions.retrieval.comparison import compare
 from ragrounds.extensions.retrieval.search import retrieve as run_queries
 from tests.beir_folders import write_beir
+from tests.extensions.retrieval.running import run_retrieve
 
-_app = typer.Typer()
-_app.command()(retrieve)
 SPECS = ("bm25[b=0]", "bm25[b=1]")
 
 
 @pytest.fixture
-def sets(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
-    monkeypatch.setenv("COLUMNS", "120")
+def sets(tmp_path, home):
     made = []
     for name, words in (("one", "asthma statins gout sepsis"), ("two", "insulin heparin lithium warfarin aspirin")):
         numbered = list(enumerate(words.split()))
@@ -53,9 +46,9 @@ def test_one_table_has_every_retriever_and_set(sets):
 def test_the_command_prints_and_gives_the_same(sets):
     options = [word for each in sets for word in ("--benchmark", f"beir:{each}")]
     options += [word for spec in SPECS for word in ("--retriever", spec)]
-    shown = CliRunner().invoke(_app, options, catch_exceptions=False).stdout
+    shown = run_retrieve(*options).stdout
     assert "has the best mean nDCG@10 over 2 sets" in shown.splitlines()[0]
-    held = json.loads(CliRunner().invoke(_app, [*options, "--json"], catch_exceptions=False).stdout)
+    held = json.loads(run_retrieve(*options, "--json").stdout)
     for row in held["means"]:
         assert f"{row['mean']:.4f}" in shown
 

@@ -3,24 +3,17 @@
 import json
 
 import pytest
-import typer
 from scipy import stats
-from typer.testing import CliRunner
 
 import ragrounds as rr
 from ragrounds.base.errors import UserError
-from ragrounds.extensions.retrieval.cli import retrieve
 from ragrounds.extensions.retrieval.query_sets import completed, pool_set, rerank_pools
 from ragrounds.extensions.retrieval.similarity import read_pairs, score_similarity
-
-_app = typer.Typer()
-_app.command()(retrieve)
+from tests.extensions.retrieval.running import run_retrieve
 
 
 @pytest.fixture
-def pools(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
+def pools(tmp_path, home):
     rows = [
         {"query": "asthma attack", "positive": ["severe asthma attack"], "negative": ["gout", "asthma in old age"]},
         {"query": "gout", "positive": ["uric acid"], "negative": ["gout", "severe asthma attack"]},
@@ -31,8 +24,7 @@ def pools(tmp_path, monkeypatch):
 
 
 def _run(*arguments):
-    result = CliRunner().invoke(_app, [str(argument) for argument in arguments], catch_exceptions=False)
-    return json.loads(result.stdout)
+    return json.loads(run_retrieve(*arguments).stdout)
 
 
 def test_only_a_querys_own_pool_is_ranked(pools):

@@ -3,37 +3,25 @@
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Passage, Query
-from ragrounds.extensions.retrieval.cli import retrieve
 from ragrounds.extensions.retrieval.query_sets import query_set
 from ragrounds.extensions.retrieval.search import retrieve as run_queries
 from tests.beir_folders import write_beir
-
-_app = typer.Typer()
-_app.command()(retrieve)
+from tests.extensions.retrieval.running import run_retrieve
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
-    monkeypatch.setenv("COLUMNS", "100")
+def folder(tmp_path, home):
     texts = ("asthma in children", "statins and cholesterol", "severe [red]asthma[/red] attacks")
     documents = {f"d{n}": text for n, text in enumerate(texts, 1)}
     queries = {"q1": "asthma attacks", "q2": "statins", "q3": "the", "q4": "not judged"}
     return write_beir(tmp_path / "tiny", documents, queries, [("q1", "d1"), ("q2", "d2"), ("q3", "d1")])
 
 
-def _run(*arguments):
-    return CliRunner().invoke(_app, [str(argument) for argument in arguments], catch_exceptions=False)
-
-
 def test_one_retriever_as_json(folder):
-    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25[analyser=plain]", "--json")
+    result = run_retrieve("--benchmark", f"beir:{folder}", "--retriever", "bm25[analyser=plain]", "--json")
     found = json.loads(result.stdout)
     assert found["MRR@10"] == pytest.approx((0.5 + 1 + 0) / 3)  # d3 stands before d1; a query of stop words has nothing
     assert found["R@10"] == pytest.approx(2 / 3)
@@ -49,24 +37,26 @@ def test_one_retriever_as_json(folder):
 def test_judged_documents_that_the_corpus_lacks_are_counted(folder):
     with (folder / "qrels/test.tsv").open("a") as file:
         file.write("q2\tgone\t1\nq2\tgone-too\t0\n")
-    found = json.loads(_run("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--json").stdout)
+    found = json.loads(run_retrieve("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--json").stdout)
     assert found["unknown_documents"] == 1  # one that is not relevant cannot be missed
     assert found["R@10"] == pytest.approx((1 + 0.5 + 0) / 3)
 
 
 def test_runs_that_are_written_score_the_same_when_read(folder, tmp_path):
     specs = ("--retriever", "bm25", "--retriever", "bm25[analyser=plain,b=1]")
-    both = json.loads(_run("--benchmark", f"beir:{folder}", *specs, "--write-runs", tmp_path / "runs", "--json").stdout)
+    both = json.loads(
+        run_retrieve("--benchmark", f"beir:{folder}", *specs, "--write-runs", tmp_path / "runs", "--json").stdout
+    )
     assert len(both["runs"]) == 2
     assert [pair["measure"] for pair in both["comparisons"]] == ["nDCG@10"]
     for entry in both["runs"]:
-        again = json.loads(_run("--run", entry["run"], "--qrels", folder / "qrels/test.tsv", "--json").stdout)
+        again = json.loads(run_retrieve("--run", entry["run"], "--qrels", folder / "qrels/test.tsv", "--json").stdout)
         assert again["nDCG@10"] == pytest.approx(entry["nDCG@10"], abs=1e-12)
         assert again["queries"] == 3
 
 
 def test_tables(folder):
-    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--retriever", "bm25[b=1]")
+    result = run_retrieve("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--retriever", "bm25[b=1]")
     for expected in ("bm25[analyser=lucene-english,b=0.4,k1=0.9]", "nDCG@10", "1st - 2nd", "without results"):
         assert expected in result.stdout
     first, _, rest = result.stdout.partition("\n")
@@ -90,7 +80,7 @@ def test_tables(folder):
 )
 def test_what_cannot_be_done_is_told(folder, arguments, reason):
     with pytest.raises(UserError, match=reason):
-        _run(*(argument.format(folder) for argument in arguments))
+        run_retrieve(*(argument.format(folder) for argument in arguments))
 
 
 def test_judged_queries_must_have_a_text(folder):
@@ -111,14 +101,16 @@ def test_questions_that_name_documents_are_queries_over_a_corpus(folder, tmp_pat
     lines = [json.dumps({"pmc_id": id, "question": text, "answer": "x"}) for id, text in rows]
     (tmp_path / "asked.jsonl").write_text("\n".join(lines))
     asked = f"ogcarebench:{tmp_path / 'asked.jsonl'}"
-    found = json.loads(_run("--benchmark", asked, "--corpus", f"beir:{folder}", "--measure", "R@3", "--json").stdout)
+    found = json.loads(
+        run_retrieve("--benchmark", asked, "--corpus", f"beir:{folder}", "--measure", "R@3", "--json").stdout
+    )
     assert (found["queries"], found["unknown_documents"]) == (3, 1)
     assert found["R@3"] == pytest.approx(2 / 3)
     with pytest.raises(UserError, match="with `corpus`"):
-        _run("--benchmark", asked)
+        run_retrieve("--benchmark", asked)
     (tmp_path / "own.jsonl").write_text('{"id": "1", "question": "Why?", "answer": "So."}\n')
     with pytest.raises(UserError, match="name no documents"):
-        _run("--benchmark", f"jsonl:{tmp_path / 'own.jsonl'}", "--corpus", f"beir:{folder}")
+        run_retrieve("--benchmark", f"jsonl:{tmp_path / 'own.jsonl'}", "--corpus", f"beir:{folder}")
 
 
 class _Chunks:
@@ -155,36 +147,36 @@ async def test_queries_can_be_rewritten_and_results_left_out():
 
 def test_the_guard_is_shown_beside(folder, tmp_path):
     (tmp_path / "guard.jsonl").write_text('{"query": "q1", "documents": ["d3"]}\n')
-    both = json.loads(_run("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl", "--json").stdout)
-    plain, guarded = both["runs"]
+    done = run_retrieve("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl", "--json")
+    plain, guarded = json.loads(done.stdout)["runs"]
     assert guarded["retriever"] == plain["retriever"] + " guarded"
     assert (plain["left_out"], guarded["left_out"]) == (0, 1)
     assert guarded["MRR@10"] > plain["MRR@10"]
-    near = json.loads(_run("--benchmark", f"beir:{folder}", "--guard-near", "1.0", "--json").stdout)
+    near = json.loads(run_retrieve("--benchmark", f"beir:{folder}", "--guard-near", "1.0", "--json").stdout)
     assert near["runs"][1]["left_out"] == 1  # the query "statins" stands whole in d2
     (tmp_path / "guard.jsonl").write_text('{"query": "q9", "documents": ["d3"]}\n')
     with pytest.raises(UserError, match="'q9'"):
-        _run("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl")
+        run_retrieve("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl")
 
 
 def test_a_model_writes_the_queries_once(folder, server):
     options = ["--benchmark", f"beir:{folder}", "--query-generation", "hyde", "--model", "openai:plain"]
     before = server.stats()["answered"]
-    done = _run(*options, "--base-url", server.url, "--json")
+    done = run_retrieve(*options, "--base-url", server.url, "--json")
     assert done.exit_code == 0, done.stderr
     plain, generated = json.loads(done.stdout)["runs"]
     assert generated["retriever"] == plain["retriever"] + " after hyde"
     assert (generated["generation_failed"], generated["queries"]) == (0, plain["queries"])
     asked = server.stats()["answered"] - before
     assert asked > 0
-    again = _run(*options, "--base-url", server.url, "--json")
+    again = run_retrieve(*options, "--base-url", server.url, "--json")
     assert json.loads(again.stdout)["runs"][1]["nDCG@10"] == generated["nDCG@10"]
     assert server.stats()["answered"] - before == asked
 
 
 def test_queries_that_nothing_could_be_written_for_are_searched_as_they_are(folder, server):
     options = ["--query-generation", "hyde", "--model", "openai:fault-empty-always", "--base-url", server.url]
-    done = _run("--benchmark", f"beir:{folder}", *options, "--json")
+    done = run_retrieve("--benchmark", f"beir:{folder}", *options, "--json")
     plain, generated = json.loads(done.stdout)["runs"]
     assert generated["generation_failed"] == plain["queries"]
     assert generated["nDCG@10"] == plain["nDCG@10"]
@@ -192,34 +184,27 @@ def test_queries_that_nothing_could_be_written_for_are_searched_as_they_are(fold
 
 def test_query_generation_needs_a_model(folder):
     with pytest.raises(UserError, match="`model`"):
-        _run("--benchmark", f"beir:{folder}", "--query-generation", "hyde")
+        run_retrieve("--benchmark", f"beir:{folder}", "--query-generation", "hyde")
 
 
-def _last(result):
-    """The entry of the last retriever or run."""
-    found = json.loads(result.stdout)
-    return found[-1] if isinstance(found, list) else found
-
-
-def test_a_query_s_own_document_is_not_scored_as_in_beir(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
+def test_a_query_s_own_document_is_not_scored_as_in_beir(tmp_path, home):
     made = tmp_path / "own"
     (made / "qrels").mkdir(parents=True)
     rows = [("a", "school uniforms should be banned"), ("b", "uniforms in school help"), ("c", "cats")]
     (made / "corpus.jsonl").write_text("\ufeff" + "".join(json.dumps({"_id": i, "text": t}) + "\n" for i, t in rows))
     (made / "queries.jsonl").write_text("\ufeff" + json.dumps({"_id": "a", "text": rows[0][1]}) + "\n")
     (made / "qrels/test.tsv").write_text("\ufeffquery-id\tcorpus-id\tscore\na\tb\t1\n")
-    result = _run("--benchmark", f"beir:{made}", "--measure", "nDCG@1", "--json")
+    result = run_retrieve("--benchmark", f"beir:{made}", "--measure", "nDCG@1", "--json")
     assert json.loads(result.stdout)["nDCG@1"] == 1.0
     assert "1 queries found the document with their own id" in result.stderr
     run = tmp_path / "x.run"
     run.write_text("a Q0 a 1 2.0 t\na Q0 b 2 1.0 t\n")
-    with_family = _run("--benchmark", f"beir:{made}", "--run", run, "--measure", "nDCG@1", "--json")
-    assert _last(with_family)["nDCG@1"] == 1.0
+    with_family = run_retrieve("--benchmark", f"beir:{made}", "--run", run, "--measure", "nDCG@1", "--json")
+    assert json.loads(with_family.stdout)["nDCG@1"] == 1.0
     qrels = tmp_path / "x.qrels"
     qrels.write_text("a 0 b 1\n")
-    alone = _run("--qrels", qrels, "--run", run, "--measure", "nDCG@1", "--json")
-    assert _last(alone)["nDCG@1"] == 0.0  # no family, no rule
+    alone = run_retrieve("--qrels", qrels, "--run", run, "--measure", "nDCG@1", "--json")
+    assert json.loads(alone.stdout)["nDCG@1"] == 0.0  # no family, no rule
 
 
 @pytest.mark.parametrize(("query", "judged"), [("01", "1"), ("q1", "Q1"), ("beir/1", "1")])
@@ -227,7 +212,7 @@ def test_a_run_without_a_judged_query_is_an_error(tmp_path, query, judged):
     (tmp_path / "x.run").write_text(f"{query} Q0 d 1 2.0 t\n")
     (tmp_path / "x.qrels").write_text(f"{judged} 0 d 1\n")
     with pytest.raises(UserError, match=f"'{query}', and the first of the judgements '{judged}'"):
-        _run("--qrels", tmp_path / "x.qrels", "--run", tmp_path / "x.run", "--measure", "nDCG@10")
+        run_retrieve("--qrels", tmp_path / "x.qrels", "--run", tmp_path / "x.run", "--measure", "nDCG@10")
 
 
 def test_the_sample_is_searched_in_its_own_documents(tmp_path):

@@ -27,9 +27,7 @@ def server():
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
+def folder(tmp_path: Path, home: Path) -> Path:
     documents = {"d1": "asthma in children", "d2": "statins lower it", "d3": "fat in the blood"}
     made = write_beir(tmp_path / "tiny", documents, {"q1": "fat blood"}, [("q1", "d2")])
     other = tmp_path / "other.jsonl"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +37,7 @@ SIMILARITY = """
 title = "Similarity"
 [[rows]]
 name = "counts"
-retriever = 'dense[model="import:counted_letters:Letters"]'
+retriever = 'dense[model="import:tests.extensions.retrieval.letter_embeddings:Characters"]'
 [[columns]]
 name = "STS"
 benchmark = "cmedteb/sts:HERE/sts.jsonl"
@@ -50,7 +49,7 @@ title = "Speed"
 benchmark = "beir:HERE/beir"
 [[rows]]
 name = "counts"
-retriever = 'dense[model="import:counted_letters:Letters"]'
+retriever = 'dense[model="import:tests.extensions.retrieval.letter_embeddings:Characters"]'
 [[columns]]
 name = "nDCG@10"
 [[columns]]
@@ -111,7 +110,7 @@ published = [["with", "found, right", 1]]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path) -> Path:
     def lines(name: str, rows: list[dict[str, object]]) -> None:
         place = tmp_path / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -125,14 +124,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                         for one, two in pairs for other in (one, two)])  # fmt: skip
     lines("long.jsonl", [{"id": f"l{number}", "question": f"What goes with {one}?", "answer": two, "documents": [one]}
                          for number, (one, two) in enumerate(pairs[:4])])  # fmt: skip
-    (tmp_path / "counted_letters.py").write_text(
-        "from langchain_core.embeddings import Embeddings\n"
-        "class Letters(Embeddings):\n"
-        "    def embed_query(self, text): return [1.0 + text.count(chr(97 + n)) for n in range(26)]\n"
-        "    def embed_documents(self, texts): return [self.embed_query(text) for text in texts]\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "counted_letters", raising=False)  # of another test's folder
     return tmp_path
 
 
