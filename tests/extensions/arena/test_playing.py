@@ -113,16 +113,6 @@ async def test_an_unparsable_verdict_is_missing_on_its_axis_alone(store):
     assert len(judge.requests) == 36 * 2 * 2
 
 
-async def test_several_judges_decide_by_majority(store):
-    def against(prompt, occurrence):
-        return by_strength(prompt.replace("strength=3", "strength=0"))
-
-    staged = Stage(store, [Scripted(by_strength, "one"), Scripted(by_strength, "two"), Scripted(against, "three")])
-    await staged.play()
-    assert {match.panel(0) for match in played(staged)} == {"first"}
-    assert {match.judges[2][0] for match in played(staged)} == {"first", "second"}
-
-
 async def test_the_budget_stops_the_schedule_and_says_so(store):
     judge = Scripted(by_strength, price=0.125)  # sums without rounding: 20 calls cost the budget, and no more
     staged = Stage(store, [judge])

@@ -142,23 +142,6 @@ def test_workers_share_the_rest_and_a_run_that_lost_them_resumes(
 
 
 @pytest.mark.slow
-@pytest.mark.weekly
-def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice(start: Start, tmp_path: Path) -> None:
-    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
-        handed = start(server)
-        _, said = handed.communicate(timeout=120)
-        assert handed.returncode == 0, said
-        stats = server.stats()
-        alone = start(server, "--workers", "1", home="alone")
-        alone.communicate(timeout=120)
-    assert said.count(STARTS) == 1, said
-    assert stats["asked"] == stats["prompts"] == COUNT  # half of the questions, by two agents
-    assert stats["most"] <= 8
-    assert f"{COUNT} model calls made, {COUNT} answered from the journal" in said
-    assert outcome(tmp_path / "home") == outcome(tmp_path / "alone")
-
-
-@pytest.mark.slow
 def test_killed_while_workers_are_at_it_and_resumed_by_the_same_command(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         killed = start(server)

@@ -160,6 +160,8 @@ def test_missing_labels_are_found_and_counted(command: Cli, builder: Builder, tm
 
     added = command("data", "add", "beir/mended", str(out))
     assert added.returncode == 0, added.stderr
+    verified = json.loads(command("data", "verify", "beir/mended", "--json").stdout)
+    assert verified["checked"]["files"]["corpus.jsonl"] is True
     before, after = (
         json.loads(command("retrieve", "--benchmark", f"beir:{out}", "--split", split, "--json").stdout)
         for split in ("original", "test")

@@ -22,13 +22,6 @@ async def test_a_langchain_retriever(tmp_path):
     assert await searcher.search(" ", 1) == []
 
 
-async def test_a_langchain_vector_store(tmp_path):
-    searcher = open_searcher('langchain[from="tests.tools.embedding_doubles:make_store"]', "mine", tmp_path)
-    assert [p.id for p in await searcher.search("asthma", 3)][:1] == ["a"]
-    assert len(await searcher.search("asthma", 3)) == 3
-    assert len(await searcher.search("asthma", 2)) == 2
-
-
 @pytest.mark.parametrize("name", ["make_store", "make_retriever"])
 async def test_scores_of_a_langchain_vector_store_are_kept(name, tmp_path):
     searcher = open_searcher(f'langchain[from="tests.tools.embedding_doubles:{name}"]', "", tmp_path)

@@ -1,12 +1,9 @@
 """`ragrounds export` as a user gives it."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 
-from ragrounds.extensions.exchange.formats import EXPORTS
 from ragrounds.extensions.retrieval.trec import read_run
 
 
@@ -31,37 +28,6 @@ def test_files_by_command(command, tmp_path):
     both = command("export", "otel", "direct")
     assert both.returncode == 2
     assert "--endpoint" in both.stderr
-
-
-NEW = """
-from ragrounds.extensions.exchange.formats import ExportFormat, NoOptions, lines_file
-
-FORMAT = ExportFormat(
-    name="ids", summary="Ids of runs, a line each.", writes="file", options=NoOptions,
-    parts=lambda export: iter([lines_file(lambda: (f"{run.id}\\n".encode() for run in export.runs))]),
-)
-"""
-
-
-@pytest.mark.slow
-def test_a_new_file_is_a_new_command(cli, command, tmp_path):
-    """A format is found by its file: here one on the path of the package, in no other file named."""
-    (tmp_path / "zz_ids.py").write_text(NEW)
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import ragrounds.extensions.exchange.exporters as folder; folder.__path__.append({str(tmp_path)!r})"
-    )
-    assert command("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
-    listed = cli("export", "--help", PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
-    assert re.search(r"^  ids +Ids of runs, a line each$", listed.stdout, re.MULTILINE)
-    made = cli("export", "ids", "direct", "--out", str(tmp_path / "ids.txt"), PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
-    assert made.returncode == 0, made.stderr
-    assert (tmp_path / "ids.txt").read_text().startswith("direct-")
-
-
-def test_every_format_says_what_it_is():
-    for name, known in EXPORTS.all().items():
-        assert known.name == name
-        assert known.summary.endswith(".")
 
 
 def test_nothing_is_sent_without_an_address(command, listening):

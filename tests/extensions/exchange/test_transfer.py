@@ -34,7 +34,6 @@ from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.forked import run_python
-from tests.servers.process import Running
 from tests.store.making import contents, stopped_run, sum_anew, two_in_an_arena
 
 
@@ -383,27 +382,6 @@ def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
 
 
 # The commands
-
-
-@pytest.mark.slow
-def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
-    command: Cli, home: Path, tmp_path: Path, server: Running
-) -> None:
-    options = ["--limit", "5", "--agent", "direct", "--agent", "vanilla_rag", "--model", "openai:m[alias=s]"]
-    options += ["--base-url", server.url, "--display", "none"]
-    assert command("run", *options).returncode == 0
-    assert command("export", "store", "--out", str(tmp_path / "x")).returncode == 0
-    table = command("compare", "direct", "vanilla_rag", "--json").stdout
-    asked = server.stats()["asked"]
-    there = {"RAGROUNDS_HOME": str(tmp_path / "there")}
-    done = command("import", "--format", "store", str(tmp_path / "x"), "--json", **there)
-    assert done.returncode == 0, done.stderr
-    assert '"differing": 0' in done.stdout
-    assert command("compare", "direct", "vanilla_rag", "--json", **there).stdout == table
-    assert command("run", *options, "--journal", "replay", **there).returncode == 0
-    assert command("run", *options, "--new", **there).returncode == 0
-    assert server.stats()["asked"] == asked
-    assert "is there already, the same" in command("import", "--format", "store", str(tmp_path / "x"), **there).stderr
 
 
 @pytest.mark.parametrize(

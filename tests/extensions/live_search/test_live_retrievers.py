@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.benchmarks import load
-from ragrounds.extensions.live_search.provider_budget import ProviderBudget, fitted
 from tests.conftest import Cli
 from tests.servers.process import Running, running
 from tests.servers.web_searches import KEY
@@ -87,26 +85,3 @@ def test_a_plan_that_is_used_up_ends_the_run_in_one_line(command: Cli) -> None:
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert "tavily answered 432: This request exceeds your plan's set usage limit. Its plan is used up" in last
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_every_question_of_medqa_ends(command: Cli, data: Path, tmp_path: Path) -> None:
-    """Most of the 1,273 questions are longer than the provider takes. 100 are searched for, with 429 now and then."""
-    benchmark = f"mirage/medqa:{data / 'mirage' / 'benchmark.json'}"
-    queries = [question.text for question in load(benchmark, tmp_path).questions]
-    assert len(queries) == 1273
-    assert max(len(fitted(query, ProviderBudget(rate=1, length=400, price=0), "tavily")) for query in queries) <= 400
-    with running("web_searches", "--every", "10", "--retry-after", "1") as server:
-        asked = (
-            "run", "--benchmark", benchmark, "--limit", "100", "--agent", "vanilla_rag",
-            "--model", "baseline:extractive", "--display", "none", "--retriever", tavily(server),
-        )  # fmt: skip
-        done = command(*asked, TAVILY_API_KEY=KEY)
-        told = server.stats()
-    assert done.returncode == 0, done.stderr
-    assert "100 questions" in done.stdout
-    assert told["longest"]["tavily"] <= 400
-    assert "tavily refused" not in told["counts"]
-    assert told["counts"]["tavily 429"] >= 10
-    assert told["counts"]["tavily"] == 100 + told["counts"]["tavily 429"]

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.base.records import Attempt
 from ragrounds.evals.benchmarks import load, register
-from ragrounds.evals.scorers import find_scorer
 from tests.conftest import Cli
 from tests.extensions.relations.test_link_graphs import drkg
 from tests.servers.scripted_http import Scripted
@@ -142,13 +140,3 @@ def test_a_dataset_is_read_from_its_originals_copy_too(registered: Path) -> None
         "mrag/drkg": 5,
         "mrag/clfqa": 1,
     }
-
-
-@pytest.mark.parametrize(
-    "text", ['{"answer_choice": "Ｂ"}', "答案：B", "正确答案是（B）。", "选B。", "Ｂ．补气", "答案是Ｂ"]
-)
-def test_letters_of_a_chinese_choice_are_read(registered: Path, text: str) -> None:
-    found = load("mrag/tcm", registered)
-    question = found.questions[0]
-    attempt = Attempt(run="r", question_id=question.id, epoch=0, status="completed", text=text)
-    assert find_scorer("robust").score(attempt, question, found.golds[question.id]).value == 1.0

@@ -87,11 +87,6 @@ def test_a_retriever_that_a_row_names_has_the_bm25_of_its_profile(name: str) -> 
     assert searching
 
 
-def test_the_bm25_of_a_preset_is_found() -> None:
-    assert [str(one) for one in bm25s(parse("rrf4"))] == ["bm25"]
-    assert [str(one) for one in bm25s(parse("rrf2[bm25=bm25[ties=id]]"))] == ["bm25[ties=id]"]
-
-
 def test_an_agent_that_does_not_search_gets_no_retriever_of_its_profile() -> None:
     assert "retriever" not in profiles.apply("cot_refine", "mrag")
     assert "retriever=bge-base-en" in profiles.apply("cot_refine_rag", "mrag")

@@ -18,12 +18,6 @@ def figure(study: Study, row: str, column: str) -> PublishedFigure:
     return found
 
 
-def test_every_table_and_figure_is_there() -> None:
-    figures = [f"mirage-figure{number}" for number in (3, 4, 5)] + [f"mrag-figure{number}" for number in (3, 4)]
-    tables = ["mirage-table6", "mirage-table7", *(f"mrag-table{number}" for number in (1, 2, 3, 4, 5))]
-    assert sorted(MINE) == sorted(figures + tables)
-
-
 @pytest.mark.parametrize("name", MINE)
 def test_a_study_says_what_is_run_and_what_is_missing(name: str) -> None:
     study = open_study(name)

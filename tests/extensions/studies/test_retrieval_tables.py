@@ -7,19 +7,14 @@ wrongly, and the papers' own slips, which are listed here and in the studies' no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from math import log2
-from pathlib import Path
 
 import pytest
 
-import ragrounds as rr
 from ragrounds.agents.agent import open_agent
-from ragrounds.api import data
 from ragrounds.base.specs import Spec, parse
 from ragrounds.evals.benchmarks.catalogue import parse_reference
-from ragrounds.extensions.stand_in.server import stand_in_server
 from ragrounds.extensions.studies.figures import CellFigure
 from ragrounds.extensions.studies.paper_table import CellResult, study_table
 from ragrounds.extensions.studies.study import Study, open_study, shipped_studies
@@ -46,15 +41,6 @@ def tables(*names: str) -> Iterator[tuple[Study, str, dict[str, float]]]:
     for study in map(open_study, names):
         for row in study.rows:
             yield study, row.name, printed(study, row.name)
-
-
-def test_every_table_has_a_file() -> None:
-    wanted = {f"r2med-{part}" for part in ("table2 table3 table4 figure4 figure5".split())}
-    wanted |= {f"r2med-table{number}" for number in range(22, 31)}
-    wanted |= {f"cmedteb-table{number}" for number in (2, 3, 4, 5, 11, 15, 16, 18, 20)}
-    wanted |= {"cmedteb-figure1", "cmedteb-figure4", "ogcarebench-figure4", "ogcarebench-agreement"}
-    wanted |= {f"ogcarebench-table{number}" for number in range(4, 15)}
-    assert wanted <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -168,35 +154,6 @@ def test_cmedteb_tables_agree_where_they_print_the_same() -> None:
 def test_figure_4_of_ogcarebench_is_of_the_runs_of_its_table_14() -> None:
     figure, table = open_study("ogcarebench-figure4"), open_study("ogcarebench-table14")
     assert (figure.settings, figure.rows, figure.columns) == (table.settings, table.rows, table.columns)
-
-
-@pytest.mark.slow
-def test_figure_4_of_ogcarebench_is_filled_on_the_stand_in(tmp_path: Path) -> None:
-    """With made cases, BM25 in place of weights, and the stand-in for every model and the judge."""
-    kinds, home = ("treatment", "test", "diagnosis"), tmp_path / "home"
-    cases = {"scurvy": "lemons", "goitre": "iodine", "beriberi": "thiamine", "rickets": "sunlight", "gout": "rest"}
-    rows, reports = ["pmc_id,question,answer,significance_type"], []
-    for number, (illness, cure) in enumerate(cases.items()):
-        rows.append(f"PMC{number},A sailor has {illness}. What is given?,{cure},{kinds[number % 3]}")
-        reports.append({"_id": f"PMC{number}", "text": f"A sailor had {illness}. " * 5 + f"{cure} was given."})
-    (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (tmp_path / "reports").mkdir()
-    lines = "".join(json.dumps(report) + "\n" for report in reports)
-    (tmp_path / "reports" / "corpus.jsonl").write_text(lines, encoding="utf-8")
-    data.add("ogcarebench", tmp_path / "cases.csv", home=home)
-    with stand_in_server() as url:
-        made = rr.study(
-            "ogcarebench-figure4", rows="GPT-5", model="openai:any", base_url=url, alias="here", home=home,
-            corpus=f"beir:{tmp_path / 'reports'}", retriever="parent[of=maxp[of=bm25]]", confirmed=True, progress=False,
-        )  # fmt: skip
-    cell, printed = made.table.cells
-    assert (cell.state, cell.n, cell.measure, cell.published) == ("done", 5, "equivalent-published", None)
-    assert (printed.row, printed.state, printed.published) == ("GPT-5", "published", 72.8)
-    (finding,) = made.findings
-    assert finding.result is not None
-    counted = {row[1]: (row[2], row[4]) for row in finding.result.table.rows}
-    assert {kind: questions for kind, (questions, _) in counted.items()} == {"treatment": 2, "test": 2, "diagnosis": 1}
-    assert sum(right for _, right in counted.values()) == round((cell.value or 0) * 5 / 100)
 
 
 def test_the_rank_correlation_that_cmedteb_prints_follows_from_its_cells() -> None:

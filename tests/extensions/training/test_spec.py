@@ -86,14 +86,6 @@ def test_a_file_that_is_none(tmp_path):
         read_training(tmp_path / "broken.toml")
 
 
-@pytest.mark.slow
-def test_help_names_the_commands(command):
-    done = command("train", "--help")
-    assert done.returncode == 0
-    assert "care" in done.stdout
-    assert "evaluate" in done.stdout
-
-
 @pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
 @pytest.mark.parametrize("name", ["care", "evaluate"])
 def test_without_the_extra_one_line_says_what_to_install(command, file, name):
