@@ -40,6 +40,12 @@ ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Check that a command ended with 0, and return what it printed."""
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 MEMORY, ENOUGH = Path("/dev/shm"), 8 << 30
 """Where tests keep their files if it has this many bytes free: the thousands of stores take a third less time there."""
 

@@ -16,9 +16,6 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.event_loop import finish
 from ragrounds.evals.store.store import Store
-from ragrounds.models.langchain import LangChainModel, open_langchain_model
-from ragrounds.models.options import ModelOptions
-from ragrounds.models.prices import Price
 from tests.at_work import until_asked
 from tests.conftest import ROOT
 from tests.forked import ForkedPython
@@ -231,26 +228,3 @@ def test_loops_stay_open_so_that_what_a_graph_keeps_serves_the_next_call(server:
     said = [*(finish(asks(chat)) for _ in range(3)), *asyncio.run(inside()), *asyncio.run(inside())]
     assert len(said) == 9
     assert len(set(said)) == 1
-
-
-@pytest.mark.slow
-def test_models_of_langchain_serve_one_loop_after_the_other(
-    server: Running, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.setattr("ragrounds.models.openai_compatible.OpenAICompatible", of_langchain)
-
-    def run(seed: int) -> rr.RunResult:
-        return rr.run(agents="direct", model="openai:plain", base_url=server.url, limit=2, seed=seed, home=home)
-
-    async def inside() -> list[rr.RunResult]:
-        given = {"agents": "direct", "model": "openai:plain", "base_url": server.url, "limit": 2, "home": home}
-        return [run(3), run(4), await rr.arun(**given, seed=5)]
-
-    results = [run(1), run(2), *asyncio.run(inside()), *asyncio.run(inside())]
-    assert [result.failures for result in results] == [()] * len(results)
-
-
-def of_langchain(options: ModelOptions, price: Price | None) -> LangChainModel:
-    """A model by LangChain's own client, which keeps connections for the whole process."""
-    return open_langchain_model(options, price)

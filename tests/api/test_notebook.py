@@ -13,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 from ragrounds.evals.store.store import Store
-from tests.api.kernels import Kernel, environment, kernel, texts
+from tests.api.kernels import environment, kernel, texts
 from tests.conftest import ROOT
 from tests.servers.process import Running, openai_server
 
@@ -68,16 +68,6 @@ def test_the_notebook_is_kept_without_outputs(path: Path) -> None:
     assert not any(cell.outputs or cell.execution_count for cell in code)
 
 
-def started(notebook: Kernel, server: Running, call: str) -> str:
-    """A cell of a run that waits for the server: its first calls are answered, the next are in flight."""
-    notebook.run("import ragrounds as rr")
-    number = notebook.start(cell(server, call))
-    while server.stats()["asked"] < 2 * IN_FLIGHT:
-        assert notebook.manager.is_alive()
-        time.sleep(0.02)
-    return number
-
-
 def cell(server: Running, call: str) -> str:
     given = f'"sample", "direct", model="openai:plain", base_url="{server.url}", limit={LIMIT}, concurrency={IN_FLIGHT}'
     return f"result = {call}({given}); print(result.made, result.reused, result.ended)"
@@ -86,26 +76,6 @@ def cell(server: Running, call: str) -> str:
 def attempts(home: Path) -> int:
     with Store(home / "runs") as store:
         return len(store.done(store.runs()[0]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", ["rr.run", pytest.param("await rr.arun", marks=pytest.mark.weekly)])
-def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Path, call: str) -> None:
-    with openai_server("--latency", "1.0") as server, kernel(tmp_path) as notebook:
-        number = started(notebook, server, call)
-        notebook.interrupt()
-        ended = notebook.finish(number)
-        assert (ended["status"], ended["ename"]) == ("error", "Interrupted"), texts(ended)
-        assert "the same call resumes" in ended["evalue"]
-        assert "Finishing the calls in flight" in texts(ended)
-        assert attempts(tmp_path) == 2 * IN_FLIGHT
-        assert server.stats()["answered"] == 2 * IN_FLIGHT
-        again = notebook.run(cell(server, call))
-        assert again["status"] == "ok", texts(again)
-        assert f"{LIMIT - 2 * IN_FLIGHT} 0 \n" in texts(again)
-        stats = server.stats()
-    assert (stats["answered"], stats["answered_twice"]) == (LIMIT, [])
-    assert attempts(tmp_path) == LIMIT
 
 
 @pytest.mark.slow

@@ -146,10 +146,3 @@ def test_an_unknown_run(command: Cli, words: str) -> None:
 
 def test_a_file_after_the_flag_for_a_table(command: Cli) -> None:
     check(command("compare", "--csv", "table.csv"), "There is no run 'table.csv'", "`> table.csv`")
-
-
-def test_usage_errors_are_two_as_well(command: Cli) -> None:
-    done = command("run", "--no-such-option")
-    assert done.returncode == 2
-    assert "--no-such-option" in done.stderr
-    assert done.stdout == ""

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli
-from tests.servers.process import Running
+from tests.conftest import ROOT, Cli, succeeded
 
 SCORES = ("mirage", "strict", "robust", "facts")
 
 
 @pytest.mark.slow
 def test_run_without_arguments_compares_three_agents_on_the_sample(forked_cli: Cli, command: Cli) -> None:
-    done = forked_cli("run", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(forked_cli("run", "--json"))
     found = json.loads(done.stdout)
     assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
     tables = {table["scorer"]: table for table in found["tables"]}
@@ -42,8 +40,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(forked_cli: C
 def test_show_prints_every_step_and_interprets_nothing(command: Cli) -> None:
     assert command("run", "--display", "none", "--limit", "5").returncode == 0
     runs = json.loads(command("runs", "ls", "--json").stdout)["runs"]
-    shown = command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full")
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full"))
     for part in ("retrieve “", "query of hop 1", "answer ", "[system]", "### Options", "strict"):
         assert part in shown.stdout
     assert len(runs) == 3
@@ -60,8 +57,7 @@ def _first_question(command: Cli) -> list[str]:
 
 @pytest.mark.parametrize("display", ["plain", "json", "none", "full"])
 def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: str) -> None:
-    done = command("run", "--limit", "4", "--display", display, "--json", NO_COLOR="1")
-    assert done.returncode == 0
+    done = succeeded(command("run", "--limit", "4", "--display", display, "--json", NO_COLOR="1"))
     json.loads(done.stdout)
     assert "\x1b[3" not in done.stderr
     if display == "plain":
@@ -73,27 +69,13 @@ def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: st
 
 def test_score_scores_again_without_a_model_and_only_what_a_scorer_is_for(command: Cli) -> None:
     assert command("run", "--agent", "direct", "--display", "none").returncode == 0
-    done = command("score", "direct", "--scorer", "mirage-pmc-llama", "--scorer", "facts", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("score", "direct", "--scorer", "mirage-pmc-llama", "--scorer", "facts", "--json"))
     lines = {table["scorer"]: table["lines"][0] for table in json.loads(done.stdout)["tables"]}
     assert lines["mirage-pmc-llama"]["overall"]["n"] == 89
     assert lines["facts"]["overall"]["n"] == 18
     unknown = command("score", "direct", "--scorer", "stric")
     assert unknown.returncode == 2
     assert "'strict'" in unknown.stderr
-
-
-def test_failed_attempts_end_with_three_and_are_counted(command: Cli, server: Running) -> None:
-    options = ["--agent", "direct", "--base-url", server.url, "--display", "none", "--limit", "6", "--json"]
-    done = command("run", "--model", "openai:fault-empty-always", *options)
-    assert done.returncode == 3
-    found = json.loads(done.stdout)
-    assert found["rows"][0]["statuses"] == {"failed": 6}
-    tables = {table["scorer"]: table for table in found["tables"]}
-    for scorer in ("robust", "strict", "mirage"):
-        for line in tables[scorer]["lines"]:
-            assert line["overall"]["value"] == 0
-            assert line["overall"]["best"] == 1
 
 
 def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> None:
@@ -156,8 +138,7 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
         "--benchmark",
         f"mirage:{tmp_path / 'benchmark.json'}",
     ]
-    done = command(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command(*arguments, "--json"))
     found = json.loads(done.stdout)
     assert [(one["matching"]["rows"], one["missing"]) for one in found["runs"]] == [(5, 1)]
     row = found["comparison"]["rows"][0]
@@ -169,15 +150,13 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
     assert again["comparison"]["tables"] == found["comparison"]["tables"]
     assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 1
     (folder / "test_anatomy-000.json").write_text("{")
-    broken = command(*arguments)
-    assert broken.returncode == 0
+    broken = succeeded(command(*arguments))
     assert "Not read: test_anatomy-000.json, the file: a list of replies was expected." in broken.stderr
 
 
 @pytest.mark.slow
 def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> None:
-    done = command("data", "audit", f"mirage:{data / 'mirage' / 'benchmark.json'}")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("data", "audit", f"mirage:{data / 'mirage' / 'benchmark.json'}"))
     assert "78 in mirage/mmlu (clinical_knowledge) and mirage/mmlu (college_medicine)" in done.stdout
     assert "mirage/medmcqa: right letters A 32 %" in done.stdout
 
@@ -201,6 +180,5 @@ def test_an_answer_is_shown_next_to_that_of_a_run_on_the_same_questions(command:
     assert command(*run, "--agent", "direct_cot", "--limit", "1").returncode == 0
     assert command(*run, "--benchmark", f"jsonl:{own}").returncode == 0
     question = json.loads(command("trace", "direct_cot", "--format", "json").stdout)["attempts"][0]["question_id"]
-    shown = command("show", "direct_cot", question, "--against", "direct", "--json")
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(command("show", "direct_cot", question, "--against", "direct", "--json"))
     assert [one["run"]["agent"] for one in json.loads(shown.stdout)["attempts"]] == ["direct_cot", "direct"]

@@ -6,13 +6,12 @@ import json
 from importlib import metadata
 from pathlib import Path
 
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.servers.process import Running
 
 
 def test_it_says_where_things_are_and_what_is_missing(command: Cli, home: Path) -> None:
-    done = command("doctor")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("doctor"))
     assert str(home) in done.stdout
     assert "extras" in done.stdout
     extras = set(metadata.metadata("ragrounds").get_all("Provides-Extra")) - {"test", "mutation"}
@@ -29,8 +28,7 @@ def test_a_home_that_is_not_there_is_not_made_to_be_looked_through(command: Cli,
 
 def test_it_asks_a_server_what_it_can_do(command: Cli, server: Running) -> None:
     asked = server.stats()["asked"]
-    done = command("doctor", "--model", "openai:plain", "--base-url", server.url, "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("doctor", "--model", "openai:plain", "--base-url", server.url, "--json"))
     assert json.loads(done.stdout)["model"]["continues"] in ("prefix", "turns")
     assert server.stats()["asked"] > asked
     told = command("doctor", "--model", "openai:plain", "--base-url", server.url).stdout.splitlines()

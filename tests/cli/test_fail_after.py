@@ -6,6 +6,7 @@ import re
 import pytest
 
 from ragrounds.evals.store.store import Store
+from tests.conftest import succeeded
 from tests.extensions.arena.staging import add_run
 from tests.servers.grader_server import grader_server
 
@@ -45,13 +46,13 @@ def test_judging_ends_after_so_many_failures_and_goes_on(command, grader, two, d
     told = r"Ended early: 3 judgements of openai:grader-down\[.*\] failed \(--fail-after 3\), 3 of them by: .*8 tokens"
     assert re.search(told, done.stderr), done.stderr
     assert "same command resumes" in done.stderr
+    assert "Some calls got no reply; the same command repeats them." in done.stderr
     assert grader.stats()["asked"] == before + 3
     share = command("judge", "thin", *options, "--judge", "openai:grader-down")
     assert "20 of 20 judgements of openai:grader-down" in share.stderr
     assert "(--fail-after 50%)" in share.stderr
     down.unlink()
-    whole = command("judge", "thin", *options, "--judge", "openai:grader-down")
-    assert whole.returncode == 0, whole.stderr
+    whole = succeeded(command("judge", "thin", *options, "--judge", "openai:grader-down"))
     assert "60 answers judged" in whole.stderr
     assert command("judge", "thin", *options, "--judge", "openai:x", "--fail-after", "lots").returncode == 2
 
@@ -75,8 +76,7 @@ def test_an_arena_ends_after_so_many_failures_keeps_what_was_paid_and_goes_on(co
     broken = command(*play, "--fail-after", "50%")
     assert "of openai:grader-down" in broken.stderr
     down.unlink()
-    whole = command(*play, "--json")
-    assert whole.returncode == 0, whole.stderr
+    whole = succeeded(command(*play, "--json"))
     assert f"{120 - paid} model calls made" in whole.stderr
     assert json.loads(whole.stdout)["axes"][0]["matches"] == 60
 

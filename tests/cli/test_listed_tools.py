@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import succeeded
 from tests.servers.scripted_http import scripted
 
 SERVER = """
@@ -60,14 +61,12 @@ def test_tools_of_a_real_mcp_server_run_and_replay(command, tmp_path) -> None:
     with scripted(_model) as server:
         options = ("run", "--display", "none", "--limit", "1", "--agent", AGENT, "--model", "openai:m")
         where = ("--base-url", server.url, "--json")
-        made = command(*options, *where, RAGROUNDS_CONFIG=str(settings))
-        assert made.returncode == 0, made.stderr
+        made = succeeded(command(*options, *where, RAGROUNDS_CONFIG=str(settings)))
         offered = [one["function"]["name"] for one in server.bodies[0]["tools"]]
         assert offered == ["search", "read", "corpus_search"]
         asked = server.calls
         program.unlink()
-        again = command(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings))
-        assert again.returncode == 0, again.stderr
+        again = succeeded(command(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings)))
         assert server.calls == asked
         assert "0 model calls made" in again.stderr
     run = json.loads(made.stdout)["rows"][0]["run"]

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.cli.test_planted_keys import everything
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.forked import ForkedPython
 
 _PEM = "PRIVATE " + "KEY-----"
@@ -144,8 +144,7 @@ def test_keys_of_the_environment_are_in_no_record_and_not_printed(
     assert not [form for form in FORMS if form in (done.stdout + done.stderr).encode()]
     assert leaks(tmp_path) == set()
     telling = [agent for agent in agents if agent.startswith("keys.py:tell")]
-    out = command("export", "jsonl", *telling, "--out", str(tmp_path / "out.jsonl"))
-    assert out.returncode == 0, out.stderr
+    succeeded(command("export", "jsonl", *telling, "--out", str(tmp_path / "out.jsonl")))
     redacted = b"MAX_TOKENS is 4096, false at db.example.org:5432, plain-setting-4711. [key]"
     lines = (tmp_path / "out.jsonl").read_bytes().splitlines()
     assert [redacted in line for line in lines] == [True] * len(telling) * limit

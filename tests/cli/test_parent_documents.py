@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.long_reports import MadeReport, write_reports
 from tests.servers.process import Running
 
@@ -34,8 +34,7 @@ def ask(command: Cli, server: Running, model: str, *agents: str) -> tuple[int, s
 
 
 def prompt(command: Cli, run: str, question: str) -> str:
-    shown = command("show", run, question, "--json", "--full")
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(command("show", run, question, "--json", "--full"))
     return shown.stdout
 
 

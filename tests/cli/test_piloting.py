@@ -19,7 +19,7 @@ from ragrounds.api import pilot
 from ragrounds.evals.engine.progress import PILOT, Projection, projection
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.servers.scripted_http import GOOD, Scripted, scripted
 
 COUNT = 30
@@ -56,19 +56,16 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Scripte
     again = command(*run, **SETTINGS)  # what the pilot asked is not asked again, and the question stands
     assert again.returncode == 2
     assert server.calls == 8
-    bounded = command(*run, "--max-cost", "0.05", "--concurrency", "1", **SETTINGS)
-    assert bounded.returncode == 0
+    bounded = succeeded(command(*run, "--max-cost", "0.05", "--concurrency", "1", **SETTINGS))
     assert "Ended early: the budget of $0.05" in bounded.stderr
-    done = command(*run, "--yes", **SETTINGS)
-    assert done.returncode == 0, done.stderr
+    succeeded(command(*run, "--yes", **SETTINGS))
     assert server.calls == COUNT
 
 
 @pytest.mark.usefixtures("prices")
 def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Scripted, home: Path) -> None:
     (home / "prices.toml").write_text('["openai:paid"]\ninput = 1\noutput = 10\n', encoding="utf-8")
-    done = command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k"))
     assert "Estimate" not in done.stderr, "the rest takes less than a minute and $0.05"
     assert server.calls == COUNT
 
@@ -148,8 +145,7 @@ def test_what_fails_in_the_pilot_is_not_made_again_by_the_same_command(command: 
 
 
 def test_an_unknown_price_is_unknown_and_nothing_waits(command: Cli, server: Scripted) -> None:
-    done = command(*RUN, "--base-url", server.url, **SETTINGS)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command(*RUN, "--base-url", server.url, **SETTINGS))
     assert "$0.00" not in done.stderr.split("model calls made")[0]
 
 
@@ -162,8 +158,7 @@ def test_minutes_have_a_threshold_of_their_own(command: Cli, server: Scripted) -
 
 
 def test_the_baseline_is_not_bothered(command: Cli) -> None:
-    done = command("run", "--agent", "direct", "--limit", str(COUNT), RAGROUNDS_PROJECT_ABOVE_DOLLARS="0")
-    assert done.returncode == 0
+    done = succeeded(command("run", "--agent", "direct", "--limit", str(COUNT), RAGROUNDS_PROJECT_ABOVE_DOLLARS="0"))
     assert "Estimate" not in done.stderr
 
 

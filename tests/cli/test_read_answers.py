@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 
 ALWAYS_RIGHT = '''
 """A graph that is always right, and says so in its own words."""
@@ -55,8 +55,7 @@ def test_a_graph_that_is_always_right_is_right_whatever_its_words(command: Cli, 
     for number, phrase in enumerate(PHRASES):
         (tmp_path / f"right{number}.py").write_text(ALWAYS_RIGHT.format(phrase=phrase))
         agents += ["--agent", str(tmp_path / f"right{number}.py:build")]
-    done = command("run", *agents, "--benchmark", "sample", "--display", "none", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("run", *agents, "--benchmark", "sample", "--display", "none", "--json"))
     made = json.loads(done.stdout)
     (choice,) = (one for one in made["headlines"] if one["kind"] == "choice")
     assert choice["scorer"] == "robust"
@@ -67,16 +66,14 @@ def test_a_graph_that_is_always_right_is_right_whatever_its_words(command: Cli, 
 def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(ALWAYS_RIGHT.format(phrase=PHRASES[0]))
     agent = str(tmp_path / "right.py:build")
-    done = command("run", "--agent", agent, "--limit", "8", "--scorer", "strict", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("run", "--agent", agent, "--limit", "8", "--scorer", "strict", "--display", "none"))
     assert done.stdout.startswith("Accuracy (strict reading):")
     assert "strict and robust read" in " ".join(done.stdout.split())
     full = command("compare", agent, "--scorer", "strict", "--full")
     (line,) = (
         part for part in " ".join(full.stdout.split()).split("`") if part.startswith("ragrounds analyse readings")
     )
-    shown = command(*line.split()[1:])
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(command(*line.split()[1:]))
     assert "I think it is" in shown.stdout
     robust = command("run", "--agent", agent, "--limit", "8", "--display", "none")
     assert "differently" not in robust.stdout

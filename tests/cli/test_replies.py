@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ragrounds.evals.store.store import Store
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.servers.raw_replies import RawServer, raw_server_thread, slug
 
 
@@ -23,8 +23,7 @@ def options(raw: RawServer, kind: str, *more: str) -> list[str]:
 
 
 def test_a_negative_usage_is_unknown_wherever_it_is_shown_and_voids_no_budget(command: Cli, home, raw) -> None:
-    done = command(*options(raw, "usage negative", "--max-cost", "1"))
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command(*options(raw, "usage negative", "--max-cost", "1")))
     assert "the budget of $1 is used up: $1.4500" in done.stderr, "the price of what was asked"
     assert "unknown" in done.stdout
     assert "-$" not in done.stdout + done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 from tests.forked import ForkedPython
 
 COUNT = 30_000
@@ -40,6 +40,5 @@ def test_an_index_that_is_being_built_is_built_on_by_the_same_command(
     _, said = process.communicate(timeout=240)
     assert process.returncode == 128 + how
     assert "Traceback" not in said
-    done = command(*build, "--json")
-    assert done.returncode == 0, done.stderr
+    succeeded(command(*build, "--json"))
     assert f"{COUNT}" in command("index", "show", "notes", "--json").stdout

@@ -15,7 +15,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.cli.command_files import command_files
 from ragrounds.cli.entry import command_tree
 from ragrounds.cli.options import age, duration
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 
 NOUNS = ("runs", "data", "index", "arena")
 
@@ -114,11 +114,9 @@ def test_the_first_sentences_of_a_file_name_its_commands() -> None:
 
 def test_a_resumed_run_is_scored_by_what_it_was_asked_for_with(command: Cli, tmp_path: Path) -> None:
     given = ("run", "--limit", "3", "--agent", "direct", "--display", "none")
-    made = command(*given, "--scorer", "strict", "--json")
-    assert made.returncode == 0, made.stderr
+    made = succeeded(command(*given, "--scorer", "strict", "--json"))
     [run] = {row["run"] for row in json.loads(made.stdout)["rows"]}
-    resumed = command("runs", "resume", run, "--display", "none")
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = succeeded(command("runs", "resume", run, "--display", "none"))
     assert resumed.stdout.startswith("Accuracy (strict reading): direct has ")
     (tmp_path / "mine.py").write_text("")
     assert code_in_options(("--scorer", "./mine.py:own", "--scorer", "strict")) == ["./mine.py:own"]

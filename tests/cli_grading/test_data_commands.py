@@ -8,6 +8,7 @@ import pytest
 from ragrounds.evals.benchmarks import download, registry
 from ragrounds.evals.benchmarks.cards import RemoteFile
 from tests.benchmarks.test_fetching import CONTENT, Home
+from tests.conftest import succeeded
 
 
 @pytest.fixture
@@ -23,8 +24,7 @@ def public(monkeypatch):
 
 
 def test_fetch_says_the_licence_first_and_registers(command, public):
-    done = command("data", "fetch", "mirage")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("data", "fetch", "mirage"))
     licence, here = done.stderr.splitlines()
     assert "Licence: public domain (NCBI)" in licence
     assert "400 questions" in here
@@ -71,8 +71,7 @@ def test_verify_a_file_where_it_lies(command, public, tmp_path):
 
 def test_verify_what_no_card_describes(command, tmp_path):
     (tmp_path / "mine.jsonl").write_text('{"id": "q1", "question": "?", "options": ["a", "b"], "answer": "A"}\n')
-    done = command("data", "verify", "jsonl:mine.jsonl")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("data", "verify", "jsonl:mine.jsonl"))
     assert "mine.jsonl: not described by the card" in done.stdout
     assert "only the size was checked" in done.stderr
     assert command("data", "verify", "sample").returncode == 0
@@ -82,7 +81,6 @@ def test_verify_what_no_card_describes(command, tmp_path):
 @pytest.mark.data
 def test_verify_the_real_file(command, data):
     command("data", "add", "mirage", str(data / "mirage/benchmark.json"))
-    done = command("data", "verify", "mirage")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("data", "verify", "mirage"))
     assert "7,663 questions" in done.stdout
     assert "benchmark.json: as published" in done.stdout

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import re
 
@@ -15,6 +16,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.models.started_server import free_port
 from ragrounds.prompts import loader
+from tests.conftest import succeeded
 from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server
 from tests.servers.process import openai_server
@@ -34,14 +36,19 @@ def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, mod
         keep_run(store, questions, golds, answers, questions=f"set {asked or name}", **more)
 
 
-@pytest.fixture(scope="module")
-def down(tmp_path_factory):
-    return tmp_path_factory.mktemp("grader") / "down"
+def values(home, name="direct", scorer="equivalent"):
+    """Question id → its score."""
+    with Store(home) as store:
+        return {score.question_id: score.value for score in store.scores(store.run(name), scorer)}
+
+
+RIGHT = {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+"""Question id → the score of its answer in `ANSWERS`."""
 
 
 @pytest.fixture(scope="module")
-def grader(down):
-    with grader_server("--down", str(down)) as running:
+def grader():
+    with grader_server() as running:
         yield running
 
 
@@ -60,8 +67,7 @@ def judge(command, grader, home):
 def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     stage(home, "direct", ANSWERS)
     before = grader.stats()["asked"]
-    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(judge("direct", "--kind", "equivalence", "--judge", "openai:grader"))
     assert grader.stats()["asked"] - before == 5  # what has no text is not put to the judge
     assert "equivalent:" in done.stdout
     assert "50.00" in done.stdout
@@ -75,10 +81,7 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert (graded["calls"], graded["reused"], graded["cost_paid"]) == (5, 5, 0.0)
     assert graded["cost_uncached"] == pytest.approx((graded["usage"]["input"] + graded["usage"]["output"]) / 1000)
     assert graded["same_model"] == []
-    with Store(home) as store:
-        run = store.run("direct")
-        values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
-    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+    assert values(home) == RIGHT
     assert "equivalent" in command("compare", "direct", "--scorer", "equivalent").stdout
 
 
@@ -86,57 +89,6 @@ def test_a_judge_of_its_own_answers_is_flagged(judge, home):
     stage(home, "direct", ANSWERS, model="openai:grader[temperature=1]")
     done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
     assert "Note: The judge is also the model that wrote these answers" in done.stderr
-
-
-def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
-    stage(home, "direct", ANSWERS)
-    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late-alone", "--json").stdout)
-    assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
-
-
-@pytest.mark.slow
-def test_a_judge_without_any_verdict_takes_no_score_away(judge, home):
-    stage(home, "direct", ANSWERS)
-    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
-    with Store(home) as store:
-        before = store.scores(store.run("direct"), "equivalent")
-    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never")
-    assert done.returncode == 3, done.stderr
-    assert "5 of 5 verdicts are missing: no verdict in the reply (5)." in done.stderr
-    assert "No verdict came from openai:grader-never" in done.stderr
-    assert not done.stdout
-    again = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never", "--json")
-    never = json.loads(again.stdout)
-    assert (never["graded"]["calls"], never["graded"]["missing"], never["comparison"]) == (15, 5, None)
-    with Store(home) as store:
-        assert store.scores(store.run("direct"), "equivalent") == before
-
-
-def test_failed_calls_are_told_and_made_by_the_same_command(judge, home, down):
-    stage(home, "direct", ANSWERS)
-    arguments = ("direct", "--kind", "equivalence", "--judge", "openai:grader-down")
-    down.touch()
-    try:
-        done = judge(*arguments)
-    finally:
-        down.unlink()
-    assert done.returncode == 3, done.stderr
-    assert "5 scores missing" in done.stderr
-    assert "the same command repeats them" in done.stderr
-    done = judge(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert "0 scores missing" in done.stderr
-
-
-def test_statements(judge, home):
-    stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
-    done = judge("direct", "--kind", "statements", "--judge", "openai:grader", "--epoch", "0")
-    assert done.returncode == 0, done.stderr
-    assert "comprehensiveness:" in done.stdout
-    assert "contradiction (%) ↓" in done.stdout, "not every column is a percentage"
-    with Store(home) as store:
-        (score, *_) = store.scores(store.run("direct"), "contradiction")
-    assert score.prediction == "1/3: entailment, contradiction, neutral"
 
 
 def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, home, tmp_path):
@@ -152,8 +104,7 @@ def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, h
     with Store(home) as store:
         texts = ["Not fever is common.", "Not rest helps. Tea is warm.", None]
         keep_run(store, asked, golds, texts, benchmark="kqa")
-    done = judge("direct", "--kind", "statements", "--judge", "openai:grader")
-    assert done.returncode == 0, done.stderr
+    succeeded(judge("direct", "--kind", "statements", "--judge", "openai:grader"))
     shown = command("compare", "direct", "--full")
     assert re.search(r"hallucination-rate *\(?", shown.stdout)
     found = {table["scorer"]: table for table in json.loads(command("compare", "direct", "--json").stdout)["tables"]}
@@ -171,25 +122,21 @@ def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, h
 def test_scores_of_before_get_the_papers_figure_without_asking(judge, command, home, grader):
     stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
     judge("direct", "--kind", "statements", "--judge", "openai:grader")
-    with Store(home) as store:
-        run = store.run("direct")
-        with store.engine.begin() as connection:
-            table = schema.scores
-            connection.execute(sa.delete(table).where(table.c.scorer == "hallucination-rate"))
-            connection.execute(sa.update(table).values(code="made by earlier code"))
+    with Store(home) as store, store.engine.begin() as connection:
+        table = schema.scores
+        connection.execute(sa.delete(table).where(table.c.scorer == "hallucination-rate"))
+        connection.execute(sa.update(table).values(code="made by earlier code"))
     asked = grader.stats()["asked"]
     told = command("compare", "direct", "--json").stdout
     assert "hallucination-rate" in {table["scorer"] for table in json.loads(told)["tables"]}
     assert grader.stats()["asked"] == asked
-    with Store(home) as store:
-        assert {one.value for one in store.scores(run, "hallucination-rate")} == {1.0}
+    assert set(values(home, scorer="hallucination-rate").values()) == {1.0}
 
 
 def test_a_panel(judge, home):
     stage(home, "direct", ANSWERS)
     panel = ("--judge", "openai:grader", "--judge", "openai:grader-mild")
-    done = judge("direct", "--kind", "equivalence", *panel, "--judge", "openai:grader-late")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(judge("direct", "--kind", "equivalence", *panel, "--judge", "openai:grader-late"))
     assert "50.00" in done.stdout
     assert "5 answers judged, 0 without a majority; Fleiss' kappa" in done.stderr
     graded = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
@@ -224,6 +171,19 @@ def test_bad_input_is_one_line(judge, home, arguments, said):
     assert "Traceback" not in done.stderr
 
 
+def rows(path):
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
+
+
+def filled(path, label):
+    """As a person would: the sheet with their words in the column of labels."""
+    found = rows(path)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows({**row, "label": label(row)} for row in found)
+
+
 def with_answers(text, answers):
     """A sheet with a column of the answers, by the numbers of their questions."""
     heading, *lines = list(csv.reader(io.StringIO(text)))
@@ -244,8 +204,7 @@ def test_agreement_with_people(judge, command, home, tmp_path):
         "og/4,equivalent,mismatch\nog/5,mismatch,mismatch\nelse,mismatch,mismatch\n"
     )
     (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
-    done = command("judge", "agreement", "direct", "--human", "labels.csv")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("judge", "agreement", "direct", "--human", "labels.csv"))
     assert "items with both labels: 4" in done.stdout
     assert "accuracy: 75.00 %" in done.stdout
     assert "Cohen's kappa: 0.500" in done.stdout
@@ -296,8 +255,7 @@ def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader
     stage(home, "cot", ["wait"] * 6, asked="both")
     before = grader.stats()["asked"]
     run = ["direct", "cot", "--kind", "equivalence", "--judge", "openai:grader"]
-    done = judge(*run, "--max-cost", "0.3", "--concurrency", "1", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(judge(*run, "--max-cost", "0.3", "--concurrency", "1", "--json"))
     assert "Ended early: the budget of $0.3 is used up" in done.stderr
     assert "All runs have verdicts on the same questions; the same command resumes." in done.stderr
     found = json.loads(done.stdout)
@@ -307,19 +265,9 @@ def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader
     assert f"{2 * first['left']} answers not judged" in done.stderr
     lines = found["comparison"]["tables"][0]["lines"]
     assert [line["overall"]["missing"] for line in lines] == [first["left"]] * 2
-    rest = judge(*run, "--json")
-    assert rest.returncode == 0
+    rest = succeeded(judge(*run, "--json"))
     assert [one["left"] for one in json.loads(rest.stdout)["graded"]] == [0, 0]
     assert grader.stats()["asked"] - before == 12
-
-
-def test_runs_on_different_questions_are_judged_apart(judge, home):
-    stage(home, "direct", ANSWERS)
-    stage(home, "cot", ANSWERS)
-    done = judge("direct", "cot", "--kind", "equivalence", "--judge", "openai:grader")
-    assert done.returncode == 2
-    assert "These runs answer different questions" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def edited_prompt(monkeypatch, words):
@@ -352,10 +300,8 @@ def test_a_judge_s_changed_prompt_is_named_and_asked_anew(judge, command, grader
     assert "anew" not in command("compare", "direct", "--scorer", "equivalent").stdout
     assert grader.stats()["asked"] - before == 10
     with Store(home) as store:
-        run = store.run("direct")
-        assert len(store.score_codes(run)["equivalent"]) == 1
-        values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
-    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+        assert len(store.score_codes(store.run("direct"))["equivalent"]) == 1
+    assert values(home) == RIGHT
 
 
 def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothing(judge, command, grader, home):
@@ -365,9 +311,7 @@ def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothin
     with Store(home) as store, store.engine.begin() as connection:
         connection.execute(sa.update(schema.scores).values(code=None, value=0.5))
     assert "anew" not in command("compare", "direct", "--scorer", "equivalent").stdout
-    with Store(home) as store:
-        values = {score.question_id: score.value for score in store.scores(store.run("direct"), "equivalent")}
-    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+    assert values(home) == RIGHT
     assert grader.stats()["asked"] == asked
 
 
@@ -382,8 +326,7 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(judge, command, gra
         raise StopRun("the disk is full")
 
     monkeypatch.setattr(Store, "add_scores", full)
-    done = command("compare", "direct", "--scorer", "equivalent")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("compare", "direct", "--scorer", "equivalent"))
     assert "were made by another version of its code or prompt" in " ".join(done.stdout.split())
 
 
@@ -413,13 +356,8 @@ def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, comman
     assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 answers it judged\. Nothing shows", alone.stderr)
     sheet = tmp_path / "labels.csv"
     assert command("judge", "sheet", "direct", "--out", str(sheet)).returncode == 0
-    with sheet.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with sheet.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for number, row in enumerate(rows):
-            writer.writerow({**row, "label": ("equivalent", "mismatch")[number % 2]})
+    labels = itertools.cycle(("equivalent", "mismatch"))
+    filled(sheet, lambda row: next(labels))
     told = command("judge", "agreement", "direct", "--human", str(sheet)).stdout
     assert "Cohen's kappa: -\n" in told
     assert "the judge said 'equivalent' of every item: kappa is not defined" in told
@@ -483,22 +421,14 @@ def test_a_run_judged_by_claims_and_citations_is_compared(command, grader, home,
     assert done.returncode == 0, done.stderr
     assert "2 answers judged by lexical; 0 scores missing." in done.stderr
     assert "accuracy: 100.00 %" in done.stdout
-    with Store(home) as store:
-        run = store.run("vanilla_rag")
-        values = {
-            name: {score.question_id: score.value for score in store.scores(run, name)}
-            for name in ("claim-f1", "faithfulness", "fabricated-citations", "citation-recall")
-        }
-    named = sorted(values["claim-f1"])
-    assert values["fabricated-citations"] == dict(zip(named, (1.0 * (len(text) % 2) for text in asked), strict=True))
-    others = [name for name in values if name != "fabricated-citations"]
-    assert [name for name in others for question in named if not values[name][question]] == []
+    claimed, fabricated = (values(home, "vanilla_rag", name) for name in ("claim-f1", "fabricated-citations"))
+    assert fabricated == dict(zip(sorted(claimed), (1.0 * (len(text) % 2) for text in asked), strict=True))
+    for name in ("claim-f1", "faithfulness", "citation-recall"):
+        assert all(values(home, "vanilla_rag", name)[question] for question in fabricated), name
     never = command(*judged[:3], "openai:grader-never", *at, "--kind", "claims")
     assert never.returncode == 3
     assert "No verdict came from openai:grader-never" in never.stderr
-    with Store(home) as store:
-        kept = {score.question_id: score.value for score in store.scores(run, "claim-f1")}
-    assert kept == values["claim-f1"]
+    assert values(home, "vanilla_rag", "claim-f1") == claimed
     shown = command("compare", "vanilla_rag", "--scorer", "claim-f1", "--scorer", "fabricated-citations").stdout
     assert "judged by openai:grader" in shown
     assert "judged by lexical" in command("compare", "vanilla_rag", "--scorer", "citation-recall").stdout

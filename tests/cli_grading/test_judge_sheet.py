@@ -1,7 +1,6 @@
 """`ragrounds judge sheet`: what people label, blind, safe in a spreadsheet, and read back."""
 
 import csv
-import io
 import json
 
 import pytest
@@ -11,7 +10,8 @@ from ragrounds.base.records import Score
 from ragrounds.evals.judges.labels import item_code
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.store.store import Store
-from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
+from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, filled, rows, stage
+from tests.conftest import succeeded
 from tests.servers.grader_server import grader_server
 
 HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylene blue", "@SUM(A1)", "\t=1", "a\n=1;=2"]
@@ -42,24 +42,10 @@ def judged_run(home, name, answers=ANSWERS, count=6):
     graded(home, [1.0] * count, name=name)
 
 
-def rows(path):
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
-
-
-def filled(path, label):
-    """As a person would: the sheet with their words in the column of labels."""
-    found = rows(path)
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]))
-        writer.writeheader()
-        writer.writerows({**row, "label": label(row)} for row in found)
-
-
 def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
     stage(home, "direct", ANSWERS)
     graded(home, [1.0, 1.0, 0.0, None, 0.0, None])
-    done = command("judge", "sheet", "direct", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("judge", "sheet", "direct", "--json"))
     assert json.loads(done.stdout) == {
         "version": 2, "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
         "answers": {"direct-1": 4},
@@ -156,8 +142,7 @@ def test_no_column_and_no_order_of_a_sheet_reveals_the_system(command, home, tmp
     """Another number of judged answers, and a limit within a question, would show in probabilities of each run."""
     for name, judged in (("direct", 6), ("vanilla_rag", 4)):
         judged_run(home, name, [f"{text}, says {len(name)}" for text in ANSWERS], judged)
-    done = command("judge", "sheet", "direct", "vanilla_rag", "--limit", "9", "--seed", "3")
-    assert done.returncode == 0, done.stderr
+    succeeded(command("judge", "sheet", "direct", "vanilla_rag", "--limit", "9", "--seed", "3"))
     text, sheet = (tmp_path / "labels.csv").read_text(encoding="utf-8-sig"), rows(tmp_path / "labels.csv")
     for revealing in ("direct", "vanilla_rag"):
         assert revealing not in text
@@ -190,8 +175,7 @@ def test_of_an_agents_text_the_newest_judged_run_is_meant(command, home, tmp_pat
     stage(home, "direct", ANSWERS)
     graded(home, [1.0] * 6)
     stage(home, "direct", ANSWERS, number=2)
-    done = command("judge", "sheet", "direct")
-    assert done.returncode == 0, done.stderr
+    succeeded(command("judge", "sheet", "direct"))
     codes = {row["code"] for row in rows(tmp_path / "labels.csv")}
     assert codes == {item_code("direct-1", f"og/{n}") for n in range(6)}
     refused = command("judge", "sheet", "direct-2", "--out", "none.csv")
@@ -267,8 +251,7 @@ def test_no_cell_is_a_formula_and_hostile_items_are_read_back(command, home, tmp
 def test_statements_one_by_one(command, home, tmp_path):
     stage(home, "direct", ["An answer."] * 6, facts=STATEMENTS)
     graded(home, [0.0], scorer="contradiction", prediction="0/3: entailment, ?, neutral")
-    done = command("judge", "sheet", "direct", "--kind", "statements")
-    assert done.returncode == 0, done.stderr
+    succeeded(command("judge", "sheet", "direct", "--kind", "statements"))
     assert {(row["item"], row["beside"]) for row in rows(tmp_path / "labels.csv")} == {
         ("og/0#1", "fever is common"), ("og/0#3", "aspirin is harmful"),
     }  # fmt: skip

@@ -1,7 +1,10 @@
 """A judge made of Python, for tests, many attempts put to it, and stored runs to be judged."""
 
 from ragrounds.base.records import Attempt, Reply, Run, Usage
-from ragrounds.evals.judges.attempts import JudgeTask, judge_tasks
+from ragrounds.evals.judges.attempts import JudgeTask, LabelJudge, judge_tasks
+from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 
@@ -31,6 +34,16 @@ class Scripted:
 
     async def close(self):
         pass
+
+
+async def judge_stored(store, runs, judges, by=None, mode="reuse", **options):
+    """Judge stored runs, by default for equivalence."""
+    journal = StoreJournal(store, mode)
+    try:
+        by = by or LabelJudge(EQUIVALENCE)
+        return await judge_runs(store, runs, by, judges, journal, PromptFolder(), JudgingOptions(**options))
+    finally:
+        journal.close()
 
 
 async def judged(by, attempts, questions, golds, judge, journal, at_once=16, done=lambda *_: None):

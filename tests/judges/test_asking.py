@@ -63,13 +63,6 @@ async def test_asked_again_later_nothing_is_paid(journal):
     assert again.spent.cost_uncached == pytest.approx(0.002)
 
 
-async def test_another_judge_is_another_call(journal):
-    one, other = (Scripted(lambda prompt, occurrence: GOOD, name) for name in ("one", "other"))
-    await ask(one, journal, ASKED, TWO)
-    await ask(other, journal, ASKED, TWO)
-    assert len(one.requests) == len(other.requests) == 1
-
-
 async def test_a_failed_call_is_missing_and_not_recorded(journal):
     working = False
     judge = Scripted(lambda prompt, occurrence: GOOD if working else CallFailed)

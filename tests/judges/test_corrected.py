@@ -1,6 +1,5 @@
 """Judged figures corrected by people's labels: what reaches the library, and what is said where nothing can be."""
 
-import csv
 import json
 import math
 import sys
@@ -18,15 +17,21 @@ from ragrounds.evals.judges.corrected import JudgedRow, correct, judged_rows
 from ragrounds.evals.judges.labels import item_code
 from ragrounds.evals.judges.methods import label_method
 from ragrounds.evals.store.store import Store
-from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
-from tests.cli_grading.test_judge_sheet import judged_run
-from tests.cli_grading.test_judge_sheet import rows as sheet_rows
-from tests.conftest import ROOT
+from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, filled, stage
+from tests.cli_grading.test_judge_command import rows as sheet_rows
+from tests.cli_grading.test_judge_sheet import graded, judged_run
+from tests.conftest import ROOT, succeeded
 from tests.judges.doubles import keep_run
 
 GLIDE = pytest.mark.skipif(
     not corrected._installed("glide-py"), reason="glide-py is not installed: it needs Python 3.12"
 )
+
+
+def row(number, judge, person, chance=1.0):
+    """An answer to a question of its own; `person` is ``None`` if nobody labelled it."""
+    label = None if person is None else float(person)
+    return JudgedRow(question=str(number), cluster=str(number), judge=float(judge), person=label, chance=chance)
 
 
 def rows(seed, size=200, labelled=60, chances=False):
@@ -36,16 +41,7 @@ def rows(seed, size=200, labelled=60, chances=False):
     judge = np.where(person == 1, rng.random(size) < 0.95, rng.random(size) < 0.5) * 1.0
     lot = rng.permutation(size)
     chance = [(labelled / size) * (1.2 if chances and value else 1.0) for value in judge]
-    return [
-        JudgedRow(
-            question=str(n),
-            cluster=str(n),
-            judge=float(judge[n]),
-            person=float(person[n]) if lot[n] < labelled else None,
-            chance=chance[n],
-        )
-        for n in range(size)
-    ]
+    return [row(n, judge[n], person[n] if lot[n] < labelled else None, chance[n]) for n in range(size)]
 
 
 def arrays(of):
@@ -62,16 +58,7 @@ def test_figures_and_differences_are_glides_own():
     from glide.estimators import ASIMeanEstimator, PPIMeanEstimator
 
     one, two = rows(1), rows(2)
-    two = [
-        JudgedRow(
-            question=b.question,
-            cluster=b.cluster,
-            judge=b.judge,
-            person=None if a.person is None else 1 - a.person,
-            chance=b.chance,
-        )
-        for a, b in zip(one, two, strict=True)
-    ]
+    two = [replace(b, person=None if a.person is None else 1 - a.person) for a, b in zip(one, two, strict=True)]
     found = correct("s", {"a": one, "b": two[::-1]}, library_name="glide-py")
     for figure, of in zip(found.figures, (one, two), strict=True):
         people, judge, _ = arrays(of)
@@ -94,10 +81,7 @@ def test_figures_and_differences_are_glides_own():
 
 @GLIDE
 def test_glide_is_not_given_what_it_would_take_as_independent():
-    alike = [
-        JudgedRow(question=r.question, cluster=str(n // 2), judge=r.judge, person=r.person)
-        for n, r in enumerate(rows(1))
-    ]
+    alike = [replace(one, cluster=str(n // 2)) for n, one in enumerate(rows(1))]
     (figure,) = correct("s", {"a": alike}, library_name="glide-py").figures
     assert figure.corrected is None
     assert "some share a cluster" in figure.why
@@ -116,12 +100,7 @@ def test_where_all_is_labelled_both_libraries_give_the_mean_of_the_labels():
 
 def test_a_lenient_judge_is_corrected_and_the_order_of_agents_with_it():
     right, wrong = rows(5, size=400, labelled=150), rows(6, size=400, labelled=150)
-    flipped = [
-        JudgedRow(
-            question=r.question, cluster=r.cluster, judge=1.0, person=None if r.person is None else r.person * (n % 2)
-        )
-        for n, r in enumerate(wrong)
-    ]
+    flipped = [row(n, 1.0, None if one.person is None else one.person * (n % 2)) for n, one in enumerate(wrong)]
     found = correct("s", {"a": right, "b": flipped}, width=0.05)
     first, second = found.figures
     assert first.judge.value > 0.7 > first.corrected.value
@@ -178,9 +157,7 @@ def test_unequal_chances_are_known_to_the_library():
         judge = float(rng.random() < 0.5)
         person, chance = float(rng.random() < (0.6 if judge else 0.4) * (1 if n % 2 else 0.5)), 0.45 if judge else 0.05
         labelled = rng.random() < chance
-        made.append(
-            JudgedRow(question=str(n), cluster=str(n), judge=judge, person=person if labelled else None, chance=chance)
-        )
+        made.append(row(n, judge, person if labelled else None, chance))
     (figure,) = correct("s", {"a": made}).figures
     assert figure.corrected.low < 0.375 < figure.corrected.high
 
@@ -193,12 +170,7 @@ def test_unequal_chances_are_known_to_the_library():
     ],
 )
 def test_what_cannot_be_corrected(people, said):
-    few = [
-        JudgedRow(
-            question=str(n), cluster=str(n), judge=float(n % 3 == 0), person=people[n] if n < len(people) else None
-        )
-        for n in range(90)
-    ]
+    few = [row(n, n % 3 == 0, people[n] if n < len(people) else None) for n in range(90)]
     found = correct("s", {"a": rows(9), "b": few})
     assert found.figures[0].corrected is not None
     assert found.figures[1].corrected is None
@@ -243,8 +215,7 @@ def test_labels_from_the_terminal(command, home, tmp_path, monkeypatch):
     """Blind, one key a label, one back, and gone on with; another's labels stay."""
     judged_run(home, "direct", ["[bold]blue[/bold]", *ANSWERS[1:]])
     keys(monkeypatch, "12b1x2q")
-    done = command("judge", "label", "direct", "--rater", "anna")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(command("judge", "label", "direct", "--rater", "anna"))
     assert "3 labels kept in labels.csv, 3 left for anna" in done.stderr
     needed = done.stderr.index("A corrected figure needs 20 labelled answers of each agent")
     assert needed < done.stderr.index("1 of 6"), "it is said before the first answer is shown"
@@ -292,11 +263,8 @@ def test_runs_share_their_questions_and_each_part_has_its_agreement(command, hom
     rows = sheet_rows(tmp_path / "labels.csv")
     assert [row["item"] for row in rows[::2]] == [row["item"] for row in rows[1::2]]
     assert {row["chance"] for row in rows} == {"0.5"}
-    with (tmp_path / "labels.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        of_direct = {item_code("direct-1", row["item"]) for row in rows}
-        writer.writerows({**row, "label": "equivalent" if row["code"] in of_direct else "mismatch"} for row in rows)
+    of_direct = {item_code("direct-1", row["item"]) for row in rows}
+    filled(tmp_path / "labels.csv", lambda row: "equivalent" if row["code"] in of_direct else "mismatch")
     done = command("judge", "agreement", "direct", "other", "--human", "labels.csv")
     assert "of other-1: 3 answers of this agent have labels; 20 are needed." in done.stdout
     found = json.loads(command("judge", "agreement", "direct", "other", "--human", "labels.csv", "--json").stdout)
@@ -308,26 +276,15 @@ def test_answers_left_blank_are_named_next_to_the_corrected_figure(command, home
     """Of 60 sampled answers 13 are left blank, all of them mismatches: the same figure, and what it depends on."""
     answers = [f"answer {n}" for n in range(60)]
     stage(home, "direct", answers, asked="same")
-    given = {"scorer": "equivalent", "answer_status": "answered"}
-    with Store(home) as store:
-        verdicts = [(f"og/{n}", "mismatch" if n % 3 == 0 else "equivalent") for n in range(60)]
-        store.add_scores(
-            store.run("direct"),
-            [
-                Score(question_id=id, epoch=0, value=float(verdict == "equivalent"), prediction=verdict, **given)
-                for id, verdict in verdicts
-            ],
-        )
+    graded(home, [float(n % 3 > 0) for n in range(60)])
     written = command("judge", "sheet", "direct")
     assert "needs 20 labelled answers of each agent; the sheet has 60 of direct-1." in " ".join(written.stderr.split())
-    rows, label_by_id = sheet_rows(tmp_path / "labels.csv"), dict(verdicts)
+    label_by_id = {f"og/{n}": "equivalent" if n % 3 else "mismatch" for n in range(60)}
+    rows = sheet_rows(tmp_path / "labels.csv")
     mismatches = [row["item"] for row in rows if label_by_id[row["item"]] == "mismatch"]
     for blank in (mismatches[:13], []):
-        with (tmp_path / "labels.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            for row in rows:
-                writer.writerow({**row, "label": "" if row["item"] in blank else label_by_id[row["item"]]})
+        left = {**label_by_id, **dict.fromkeys(blank, "")}
+        filled(tmp_path / "labels.csv", lambda row, left=left: left[row["item"]])
         shown = " ".join(command("judge", "agreement", "direct", "--human", "labels.csv").stdout.split())
         said = "direct-1: 47 of 60 sampled answers are labelled; 13 left blank. If people left out the hard ones"
         assert (said in shown) == bool(blank)

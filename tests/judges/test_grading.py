@@ -6,9 +6,8 @@ from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
 from ragrounds.evals.judges.attempts import LabelJudge, judges_itself
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
-from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from tests.judges.doubles import Scripted, judged
+from tests.judges.doubles import Scripted
 
 CASE = Question(id="og/1", benchmark="ogcarebench", text="What next?", kind="long")
 REFERENCE = Gold(question_id="og/1", answer="methylene blue")
@@ -46,23 +45,6 @@ async def test_chinese_questions_are_graded_in_chinese(journal):
     assert "### 待评回答" in judge.requests[0].messages[-1].content
 
 
-async def test_a_judge_that_cannot_be_read_gives_a_missing_score(journal):
-    judge = Scripted(lambda prompt, occurrence: "I would rather not say.")
-    grade = await LabelJudge(EQUIVALENCE, tries=2).judge(attempt(CASE), CASE, REFERENCE, judge, journal, PROMPTS)
-    assert grade.scores[0].value is None
-    assert grade.scores[0].reason.startswith("judge: ")
-    assert len(grade.calls) == 2
-    assert not grade.failed
-
-
-async def test_a_judge_that_is_gone_gives_a_missing_score_that_can_be_tried_again(journal):
-    grade = await LabelJudge(EQUIVALENCE).judge(
-        attempt(CASE), CASE, REFERENCE, Scripted(lambda prompt, occurrence: CallFailed), journal, PROMPTS
-    )
-    assert grade.scores[0].value is None
-    assert grade.failed
-
-
 @pytest.mark.parametrize("grader", [LabelJudge(EQUIVALENCE), LabelJudge(STATEMENT_METHOD)])
 @pytest.mark.parametrize(("status", "value"), [("failed", 0.0), ("blocked", 0.0), ("not_run", None)])
 async def test_no_answer_is_graded_without_a_judge(journal, grader, status, value):
@@ -90,28 +72,6 @@ async def test_statements(journal):
     assert (contradicted.value, contradicted.prediction.partition(":")[0]) == (pytest.approx(1 / 3), "1/3")
     assert [verdict.outcome for verdict in grade.verdicts] == ["entailment", "contradiction", "neutral"]
     assert len(grade.calls) == 3
-
-
-async def test_grading_again_is_free(journal):
-    judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
-    attempts = [attempt(CASE, f"Answer {number}.", epoch=number) for number in range(20)]
-    seen = []
-    for _ in range(2):
-        by = LabelJudge(EQUIVALENCE)
-        grades = await judged(
-            by,
-            attempts,
-            {CASE.id: CASE},
-            {CASE.id: REFERENCE},
-            judge,
-            journal,
-            at_once=4,
-            done=lambda _, answer: seen.append(answer),
-        )
-    assert [grade.scores[0].epoch for grade in grades] == list(range(20))
-    assert len(judge.requests) == 20
-    assert [call.cached for grade in grades for call in grade.calls] == [True] * 20
-    assert len(seen) == 40
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,10 @@ from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.tables.judge_tables import bill_lines
 from tests.at_work import interrupted, until_asked
+from tests.conftest import succeeded
 from tests.forked import ForkedPython
-from tests.judges.test_grading_budget import COUNT, graded, judge, judged, staged
+from tests.judges.doubles import judge_stored
+from tests.judges.test_grading_budget import COUNT, judge, judged, staged
 from tests.servers.grader_server import grader_server
 
 
@@ -38,15 +40,15 @@ def breaking(after):
 async def test_the_bill_tells_what_was_made_now_from_what_a_broken_off_judging_paid(store):
     run = staged(store, "a")
     with pytest.raises(StopRun):
-        await graded(store, [run], [breaking(after=5)], at_once=1)
+        await judge_stored(store, [run], [breaking(after=5)], at_once=1)
     swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     again = judge()
-    (whole,) = (await graded(store, [run], [again])).runs
+    (whole,) = (await judge_stored(store, [run], [again])).runs
     assert (whole.calls, len(again.requests)) == (COUNT, COUNT - 5)
     assert (whole.reused, whole.earlier) == (5, 5)
     assert (whole.cost_paid, whole.cost_paid_earlier) == pytest.approx((0.001 * COUNT, 0.005))
-    (third,) = (await graded(store, [run], [judge()])).runs
+    (third,) = (await judge_stored(store, [run], [judge()])).runs
     assert (third.reused, third.earlier, third.cost_paid, third.cost_paid_earlier) == (COUNT, 0, 0.0, 0.0)
     assert ledger(store, [run]).total.cost_paid == pytest.approx(0.001 * COUNT)
 
@@ -55,9 +57,9 @@ async def test_the_bill_tells_what_was_made_now_from_what_a_broken_off_judging_p
 async def test_a_budget_counts_the_calls_of_this_command_alone(store, budget):
     run = staged(store, "a")
     with pytest.raises(StopRun):
-        await graded(store, [run], [breaking(after=5)], at_once=1)
+        await judge_stored(store, [run], [breaking(after=5)], at_once=1)
     again = judge()
-    made = await graded(store, [run], [again], budget=budget, at_once=1)  # a call: 0.001 dollars, 110 tokens
+    made = await judge_stored(store, [run], [again], budget=budget, at_once=1)  # a call: 0.001 dollars, 110 tokens
     assert len(again.requests) == 3
     assert made.runs[0].left == COUNT - 8
 
@@ -65,9 +67,9 @@ async def test_a_budget_counts_the_calls_of_this_command_alone(store, budget):
 async def test_of_a_panel_and_several_runs_too(store):
     runs = [staged(store, "a"), staged(store, "b")]
     with pytest.raises(StopRun):
-        await graded(store, runs, [breaking(after=6), judge("openai:two")], at_once=1)
+        await judge_stored(store, runs, [breaking(after=6), judge("openai:two")], at_once=1)
     one, two = judge(), judge("openai:two")
-    made = await graded(store, runs, [one, two])
+    made = await judge_stored(store, runs, [one, two])
     now = len(one.requests) + len(two.requests)
     assert [graded.calls for graded in made.runs] == [2 * COUNT] * 2
     assert sum(graded.calls - graded.reused for graded in made.runs) == now < 4 * COUNT
@@ -83,7 +85,7 @@ async def test_the_first_ctrl_c_finishes_the_questions_that_are_begun_and_writes
         return '{"grade": "equivalent"}'
 
     asked = judge(say=interrupting)
-    made = await graded(store, runs, [asked], at_once=3)
+    made = await judge_stored(store, runs, [asked], at_once=3)
     assert made.ended == INTERRUPTED
     keys = judged(store, runs[0])
     assert keys == judged(store, runs[1])
@@ -92,7 +94,7 @@ async def test_the_first_ctrl_c_finishes_the_questions_that_are_begun_and_writes
     assert left == ["not judged: judging was interrupted"] * (COUNT - len(keys))
     assert ledger(store, runs).total.cost_paid == pytest.approx(0.001 * len(asked.requests))
     again = judge()
-    assert (await graded(store, runs, [again])).ended == ""
+    assert (await judge_stored(store, runs, [again])).ended == ""
     assert len(asked.requests) + len(again.requests) == 2 * COUNT
 
 
@@ -107,11 +109,11 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     with Store(tmp_path) as first:  # closed, as by the process's end: what is on its way to the disk gets there
         run = staged(first, "a")
         with pytest.raises(Interrupted, match="the same call resumes"):
-            await graded(first, [run], [asked], at_once=4)
+            await judge_stored(first, [run], [asked], at_once=4)
         assert first.scores(run, "equivalent") == []
     again = judge()
     with Store(tmp_path) as second:
-        (whole,) = (await graded(second, [run], [again])).runs
+        (whole,) = (await judge_stored(second, [run], [again])).runs
     assert len(asked.requests) + len(again.requests) == COUNT
     assert (whole.earlier, whole.cost_paid) == (len(asked.requests), pytest.approx(0.001 * COUNT))
 
@@ -136,8 +138,7 @@ def test_ctrl_c_on_the_command_line(forked_cli, home, tmp_path, times, how):
             assert "8 answers not judged" in told
         else:
             assert len(told.splitlines()) == 2, told  # one for each
-        done = forked_cli(*arguments, "--base-url", server.url, "--json")
-        assert done.returncode == 0, done.stderr
+        done = succeeded(forked_cli(*arguments, "--base-url", server.url, "--json"))
         found = json.loads(done.stdout)["graded"]
         assert (found["calls"], found["missing"], found["left"]) == (COUNT, 0, 0)
         assert (found["reused"], found["earlier"]) == ((4, 0) if times == 1 else (2, 2))
@@ -147,15 +148,15 @@ def test_ctrl_c_on_the_command_line(forked_cli, home, tmp_path, times, how):
 
 async def test_a_judge_without_any_verdict_replaces_nothing(store):
     runs = [staged(store, "a"), staged(store, "b")]
-    await graded(store, runs, [judge()])
+    await judge_stored(store, runs, [judge()])
     before = {run.id: store.scores(run, "equivalent") for run in runs}
     never = judge("openai:never", lambda prompt, occurrence: "Well.")
-    made = await graded(store, runs, [never])
+    made = await judge_stored(store, runs, [never])
     assert made.mute == ("openai:never",)
     assert [one.missing for one in made.runs] == [COUNT, COUNT]
     assert {run.id: store.scores(run, "equivalent") for run in runs} == before
     assert ledger(store, runs).total.cost_paid == pytest.approx(0.001 * (2 * COUNT + len(never.requests)))
-    panel = await graded(store, runs, [judge(), never])  # nor is it a member of a panel
+    panel = await judge_stored(store, runs, [judge(), never])  # nor is it a member of a panel
     assert panel.mute == ("openai:never",)
     first, _, second, *_ = bill_lines(panel)
     assert " judged by openai:judge; openai:never gave no verdict; no score was written" in first
@@ -167,8 +168,8 @@ async def test_a_judge_without_any_verdict_replaces_nothing(store):
 
 async def test_one_verdict_is_enough_and_the_others_are_missing(store):
     run = staged(store, "a")
-    await graded(store, [run], [judge()])
+    await judge_stored(store, [run], [judge()])
     seldom = judge("openai:seldom", lambda prompt, occurrence: '{"grade": "mismatch"}' if "og/03" in prompt else "?")
-    made = await graded(store, [run], [seldom])
+    made = await judge_stored(store, [run], [seldom])
     assert made.mute == ()
     assert judged(store, run) == {("og/03", 0)}

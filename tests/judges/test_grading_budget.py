@@ -8,12 +8,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
-from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.prompts.loader import PromptFolder
-from tests.judges.doubles import Scripted, keep_run
+from tests.judges.doubles import Scripted, judge_stored, keep_run
 
 COUNT = 12
 
@@ -29,23 +24,13 @@ def judge(name="openai:judge", say=lambda prompt, occurrence: '{"grade": "equiva
     return Scripted(say, name=name)
 
 
-async def graded(store, runs, judges, mode="reuse", **options):
-    journal = StoreJournal(store, mode)
-    try:
-        return await judge_runs(
-            store, runs, LabelJudge(EQUIVALENCE), judges, journal, PromptFolder(), JudgingOptions(**options)
-        )
-    finally:
-        journal.close()
-
-
 def judged(store, run):
     return {(one.question_id, one.epoch) for one in store.scores(run, "equivalent") if one.value is not None}
 
 
 async def test_all_runs_have_verdicts_on_the_same_questions_and_the_same_command_goes_on(store):
     runs = [staged(store, "a", epochs=2), staged(store, "b", epochs=2)]
-    made = await graded(store, runs, [judge()], budget=Budget(cost=0.0055), at_once=3)  # each call costs 0.001
+    made = await judge_stored(store, runs, [judge()], budget=Budget(cost=0.0055), at_once=3)  # each call costs 0.001
     assert "the budget of $0.0055 is used up" in made.ended
     keys = judged(store, runs[0])
     assert keys == judged(store, runs[1])
@@ -59,7 +44,7 @@ async def test_all_runs_have_verdicts_on_the_same_questions_and_the_same_command
     assert (line.overall.n, line.overall.missing) == (len(keys) // 2, COUNT - len(keys) // 2)
     asked = sum(one.calls for one in made.runs)
     again = judge()
-    rest = await graded(store, runs, [again])
+    rest = await judge_stored(store, runs, [again])
     assert rest.ended == ""
     assert len(again.requests) == 4 * COUNT - asked
     assert judged(store, runs[0]) == judged(store, runs[1])
@@ -68,27 +53,27 @@ async def test_all_runs_have_verdicts_on_the_same_questions_and_the_same_command
 
 async def test_what_the_journal_answers_is_taken_beyond_the_budget(store):
     runs = [staged(store, "a"), staged(store, "b")]
-    await graded(store, runs, [judge()])
+    await judge_stored(store, runs, [judge()])
     silent = judge()
-    made = await graded(store, runs, [silent], budget=Budget(cost=0))
+    made = await judge_stored(store, runs, [silent], budget=Budget(cost=0))
     assert (made.ended, silent.requests, [one.left for one in made.runs]) == ("", [], [0, 0])
     assert len(judged(store, runs[0])) == COUNT
 
 
 async def test_another_judge_without_a_budget_leaves_no_verdicts_of_the_first(store):
     runs = [staged(store, "a")]
-    await graded(store, runs, [judge()])
-    made = await graded(store, runs, [judge("openai:other")], budget=Budget(cost=0))
+    await judge_stored(store, runs, [judge()])
+    made = await judge_stored(store, runs, [judge("openai:other")], budget=Budget(cost=0))
     assert made.runs[0].left == COUNT
     assert judged(store, runs[0]) == set()  # two judges are never mixed in one figure
-    await graded(store, runs, [judge()], mode="replay")  # and the first one's are in the journal
+    await judge_stored(store, runs, [judge()], mode="replay")  # and the first one's are in the journal
     assert len(judged(store, runs[0])) == COUNT
 
 
 async def test_half_a_question_in_the_journal_is_no_question(store):
     runs = [staged(store, "a"), staged(store, "b")]
-    await graded(store, runs[:1], [judge()])
-    made = await graded(store, runs, [judge()], budget=Budget(cost=0))
+    await judge_stored(store, runs[:1], [judge()])
+    made = await judge_stored(store, runs, [judge()], budget=Budget(cost=0))
     assert [one.left for one in made.runs] == [COUNT, COUNT]
     assert judged(store, runs[0]) == judged(store, runs[1]) == set()
 
@@ -96,7 +81,7 @@ async def test_half_a_question_in_the_journal_is_no_question(store):
 async def test_a_panel_keeps_to_it_too(store):
     runs = [staged(store, "a"), staged(store, "b")]
     judges = [judge("openai:one"), judge("openai:two")]
-    made = await graded(store, runs, judges, budget=Budget(tokens=1), at_once=1)
+    made = await judge_stored(store, runs, judges, budget=Budget(tokens=1), at_once=1)
     assert "tokens is used up" in made.ended
     assert [(one.panel.judged, one.left) for one in made.runs] == [(1, COUNT - 1)] * 2
     assert judged(store, runs[0]) == judged(store, runs[1]) == {("og/00", 0)}
@@ -106,7 +91,7 @@ async def test_an_unknown_price_is_beyond_every_budget_of_money(store):
     run = staged(store, "a")
     unpriced = judge()
     unpriced.dollars = None
-    made = await graded(store, [run], [unpriced], budget=Budget(cost=100), at_once=1)
+    made = await judge_stored(store, [run], [unpriced], budget=Budget(cost=100), at_once=1)
     assert "the cost of a call is unknown" in made.ended
     assert made.runs[0].left == COUNT - 1
 
@@ -120,7 +105,7 @@ async def test_time_is_up(store):
             return await super().complete(request, faults)
 
     slow = Slow(lambda prompt, occurrence: '{"grade": "mismatch"}', name="openai:slow")
-    made = await graded(store, [run], [slow], budget=Budget(seconds=0.12), at_once=1)
+    made = await judge_stored(store, [run], [slow], budget=Budget(seconds=0.12), at_once=1)
     assert "0.12 seconds is used up" in made.ended
     assert 0 < made.runs[0].left < COUNT
 
@@ -128,6 +113,6 @@ async def test_time_is_up(store):
 async def test_runs_that_cannot_be_judged_together(store):
     run = staged(store, "a")
     with pytest.raises(UserError, match="given twice"):
-        await graded(store, [run, run], [judge()])
+        await judge_stored(store, [run, run], [judge()])
     with pytest.raises(UserError, match="different questions"):
-        await graded(store, [run, staged(store, "b", questions="other")], [judge()])
+        await judge_stored(store, [run, staged(store, "b", questions="other")], [judge()])

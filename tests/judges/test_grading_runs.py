@@ -2,11 +2,8 @@ import pytest
 
 from ragrounds.base.records import Gold, Question
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.prompts.loader import PromptFolder
-from tests.judges.doubles import Scripted, keep_run
+from tests.judges.doubles import Scripted, judge_stored, keep_run
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -16,13 +13,8 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
     judge = Scripted(
         lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
     )
-    journal = StoreJournal(store)
-    (graded,) = (
-        await judge_runs(store, [run], LabelJudge(EQUIVALENCE, tries=2), [judge], journal, PromptFolder())
-    ).runs
     by = LabelJudge(EQUIVALENCE, tries=2)
-    (again,) = (await judge_runs(store, [run], by, [judge], journal, PromptFolder())).runs
-    journal.close()
+    (graded,), (again,) = [(await judge_stored(store, [run], [judge], by)).runs for _ in range(2)]
     assert (graded.attempts, graded.missing, graded.calls, bool(graded.same_model)) == (6, 1, 6, own)
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.006)
     assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.006))
@@ -33,13 +25,7 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
 async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     run = one_run(store, texts=["the same"] * 5)
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
-    journal = StoreJournal(store)
-    (graded,) = (
-        await judge_runs(
-            store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder(), JudgingOptions(at_once=1)
-        )
-    ).runs
-    journal.close()
+    (graded,) = (await judge_stored(store, [run], [judge], at_once=1)).runs
     assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))
 
 

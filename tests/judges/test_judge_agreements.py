@@ -9,7 +9,6 @@ from ragrounds.api.people import judge_agreement
 from ragrounds.base.errors import UserError
 from ragrounds.base.settings import Settings
 from ragrounds.evals.judges.labels import people_labels
-from ragrounds.evals.judges.methods import asked_form
 from tests.cli_grading.test_judge_command import stage
 from tests.ui.report.test_report_verdicts import ANSWERS, judged, says
 
@@ -60,9 +59,3 @@ def test_the_physicians_of_a_folder(kqa):
 @pytest.mark.data
 def test_the_physicians_of_the_release(data):
     assert len(people_labels(f"kqa:{data / 'kqa'}").items) == 391
-
-
-def test_the_form_of_a_judges_prompt():
-    assert asked_form("judge/equivalent") == '{"grade": "equivalent" or "mismatch"}'
-    assert asked_form("judge/entails").startswith('{"s1": "entailment" or')
-    assert asked_form("choice/direct") == ""

@@ -13,6 +13,7 @@ from ragrounds.evals.judges.probes import FEWEST, recorded_gate
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.store import Store
+from tests.conftest import succeeded
 from tests.judges.doubles import keep_run
 from tests.servers.grader_server import grader_server
 
@@ -75,8 +76,7 @@ def test_an_able_judge_has_its_noise_beside_the_figure_and_probes_are_free_the_s
     judge, command, home, grader
 ):
     stage(home)
-    done = judge("grader")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(judge("grader"))
     assert "openai:grader passes all probes; noise 0 % (95 %: 0 to 4" in done.stderr
     assert "noise 0 % (95 %: 0 to 4" in " ".join(done.stdout.split())
     before = grader.stats()["asked"]
@@ -167,17 +167,6 @@ def test_of_statements_one_is_probed_whose_verdict_moves_the_score():
     attempt = Attempt(run="r", question_id="k/0", epoch=0, status="completed", text="Fever is common.")
     (item,) = planned([(attempt, question, gold)], STATEMENT_METHOD)
     assert item.texts["reference"] == "fever is common"  # the nice-to-have one is in no share of entailed statements
-
-
-def test_a_panel_is_withheld_if_half_of_its_judges_fail(judge, home):
-    stage(home)
-    for others, failing, withheld in (
-        (("grader-mild",), [False, True], True),
-        (("grader-late", "grader-mild"), [False, False, True], False),
-    ):
-        judges = [word for model in others for word in ("--judge", f"openai:{model}")]
-        graded = json.loads(judge("grader", *judges, "--json").stdout)["graded"]
-        assert ([bool(gate["withheld"]) for gate in graded["gates"]], graded["withheld"]) == (failing, withheld)
 
 
 def test_garbage_and_hostile_texts_are_probed_as_text(judge, home):

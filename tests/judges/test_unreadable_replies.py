@@ -5,15 +5,12 @@ import json
 
 from ragrounds.evals.engine.circuit_breaker import FailureLimit
 from ragrounds.evals.judges.attempts import FIRST, NOT_ASKED, LabelJudge
-from ragrounds.evals.judges.runs import JudgingOptions, judge_runs
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
-from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.tables.judge_tables import unreadable_lines
 from tests.cli_grading.test_judge_command import ANSWERS, stage
-from tests.judges.doubles import Scripted
+from tests.judges.doubles import Scripted, judge_stored
 
 FACTS = tuple((f"fact {number}",) for number in range(8))
 HALF = FailureLimit(share=0.5)
@@ -21,21 +18,8 @@ HALF = FailureLimit(share=0.5)
 
 def made(home, judge, method=STATEMENT_METHOD, fail_after=HALF, at_once=2):
     with Store(home) as store:
-        journal = StoreJournal(store)
-        try:
-            return asyncio.run(
-                judge_runs(
-                    store,
-                    [store.run("direct")],
-                    LabelJudge(method),
-                    [judge],
-                    journal,
-                    PromptFolder(),
-                    JudgingOptions(fail_after=fail_after, at_once=at_once),
-                )
-            )
-        finally:
-            journal.close()
+        run, by = store.run("direct"), LabelJudge(method)
+        return asyncio.run(judge_stored(store, [run], [judge], by, fail_after=fail_after, at_once=at_once))
 
 
 def test_a_judge_that_never_keeps_to_the_form_is_given_up(home):

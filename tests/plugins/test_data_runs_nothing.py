@@ -12,7 +12,7 @@ import pytest
 from ragrounds.base.records import Asked
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
-from tests.conftest import Cli
+from tests.conftest import Cli, succeeded
 
 PLANTED = """
 from pathlib import Path
@@ -135,8 +135,7 @@ def test_a_benchmark_that_names_code_is_read_as_text(command: Cli, ran: Path, tm
 def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine.py").write_text("from ragrounds.graphs.direct import build\n")
     (tmp_path / "mine.toml").write_text('graph = "mine.py:build"\nsummary = "s"\n')
-    done = command("list", "agents", "mine.toml")
-    assert done.returncode == 0, done.stderr
+    succeeded(command("list", "agents", "mine.toml"))
     assert "mine.toml contains code, which is run with it: mine.py:build" in caplog.text
     (tmp_path / "far.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "rrf[a=bm25,b=mine:OBJ]"\n')
     assert command("list", "agents", "far.toml").returncode == 0
