@@ -1,7 +1,5 @@
 """Stores with runs made up by hand, for the tests of comparisons and reports."""
 
-import msgspec
-
 from ragrounds.base.records import Attempt, Gold, Question, Run, Score, Usage
 from ragrounds.evals.benchmarks.benchmark import content_version
 from ragrounds.evals.store.store import Store
@@ -63,20 +61,20 @@ def add_run(
     store.add_run(run, asked, golds)
     attempts, scores = [], []
     for place, (question, values) in enumerate(zip(asked, right, strict=True)):
+        cost = cost_uncached[place] if isinstance(cost_uncached, list) else cost_uncached
         for epoch, value in enumerate(values if isinstance(values, list | tuple) else [values]):
             if value is ...:
                 continue
-            ended = (status or {}).get(place, "completed")
             attempts.append(
                 Attempt(
                     run=run.id,
                     question_id=question.id,
                     epoch=epoch,
-                    status=ended,
+                    status=(status or {}).get(place, "completed"),
                     text=(texts or {}).get(place, "The answer is A."),
                     usage=Usage(100 * (place + 1), 10) if usage is None else usage,
-                    cost_paid=cost_uncached,
-                    cost_uncached=cost_uncached if not isinstance(cost_uncached, list) else cost_uncached[place],
+                    cost_paid=cost,
+                    cost_uncached=cost,
                     seconds=0.5,
                     model_calls=model_calls,
                     unanswered=unanswered,
@@ -95,11 +93,11 @@ def add_run(
                     prediction="A" if value else "B",
                 )
             )
-    attempts = [
-        msgspec.structs.replace(attempt, cost_paid=attempt.cost_uncached)
-        if isinstance(cost_uncached, list)
-        else attempt
-        for attempt in attempts
-    ]
     store.add_attempts(run, attempts, scores)
     return run
+
+
+def add_scores(store, run, scorer, values):
+    """Score a run by one more scorer: question id → value."""
+    given = {"epoch": 0, "scorer": scorer, "answer_status": "answered"}
+    store.add_scores(run, [Score(question_id=id, value=value, **given) for id, value in values.items()])

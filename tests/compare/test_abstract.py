@@ -48,26 +48,6 @@ def test_each_model_and_imports_are_said(store):
     assert alone.endswith("the answers were made elsewhere with GPT-4 and imported on 1970-01-01.")
 
 
-def test_that_nothing_can_be_concluded_is_said(store):
-    # Each has 10 that the other has not: p is 1.
-    one = add_run(store, "one", ASKED, [1] * 20 + [0] * 20)
-    other = add_run(store, "other", ASKED, [0] * 10 + [1] * 20 + [0] * 10)
-    found, (_, said), _ = told(store, [one, other])
-    (what,) = found.findings
-    assert what.kind == "none"
-    assert what.ahead == ()
-    assert what.equal == (other.id,)
-    assert said == "strict: one and other tie at 50.00 %; no difference is significant."
-
-
-def test_the_best_is_not_called_ahead_of_whom_it_is_not_told_from(store):
-    runs = [add_run(store, name, ASKED, right(count)) for name, count in (("high", 36), ("near", 35), ("low", 8))]
-    found, (_, said), _ = told(store, runs)
-    assert found.findings[0].kind == "ahead of some"
-    assert found.findings[0].not_separated == (runs[1].id,)
-    assert "high is significantly better than 1 of 2 others: 90.00 %; not significantly different from near" in said
-
-
 def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_concluded(store):
     high = add_run(store, "high", ASKED, right(36))
     broken = add_run(store, "broken", ASKED, right(8, ...))

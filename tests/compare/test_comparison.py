@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Score, Usage
+from ragrounds.base.records import Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import paired
 from ragrounds.evals.judges.methods import judge_methods
@@ -14,7 +14,7 @@ from ragrounds.evals.scorers import all_scorers, described
 from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
 from ragrounds.ui.tables.comparison_tables import group_table
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_scores, questions
 
 
 def test_two_runs_by_hand(store):
@@ -228,13 +228,7 @@ class TestRefusals:
             compare(store, [first, second])
         with pytest.raises(UserError, match="no scorer in common"):
             compare(store, [first, second], common=True)
-        store.add_scores(
-            first,
-            [
-                Score(question_id=q.id, epoch=0, scorer="robust", value=1.0, answer_status="answered")
-                for q in asked
-            ],
-        )  # fmt: skip
+        add_scores(store, first, "robust", {question.id: 1.0 for question in asked})
         found = compare(store, [first, second], common=True)
         assert [table.scorer for table in found.tables] == ["robust"]
         with pytest.raises(UserError, match="no scores under 'strict'"):
@@ -242,13 +236,7 @@ class TestRefusals:
 
     def test_a_scorer_next_to_the_headline_is_left_out_where_a_run_lacks_it(self, store):
         first, second = (add_run(store, name, questions(2), [1, 0], scorer="robust") for name in ("one", "two"))
-        store.add_scores(
-            first,
-            [
-                Score(question_id=question.id, epoch=0, scorer="strict", value=1.0, answer_status="answered")
-                for question in questions(2)
-            ],
-        )
+        add_scores(store, first, "strict", {question.id: 1.0 for question in questions(2)})
         found = compare(store, [first, second])
         assert [table.scorer for table in found.tables] == ["robust"]
         assert "Not compared under strict: two-run has no scores by it." in found.notes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.evals.analyses.pictures import across_axis, value_axis
+from ragrounds.evals.analyses.pictures import across_axis
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats import stratified_mean
@@ -165,30 +165,6 @@ def test_joint_means_keep_pairs_strata_and_clusters_together():
 def test_joint_means_refuses_columns_of_other_lengths():
     with pytest.raises(ValueError, match="one entry a question"):
         joint_means([[1.0]], ["a", "b"], ["", ""])
-
-
-@pytest.mark.parametrize("width", [20, 80, 200])
-def test_the_drawing_fits_and_shows_every_run(store, width):
-    found = compare(store, three(store)).tables[0].frontier
-    lines = draw(picture(found), width).plain.splitlines()
-    assert all(len(line) <= max(width, 60) for line in lines[1:-3])
-    assert all(name in "\n".join(line[7:] for line in lines) for name in NAMES.values())
-
-
-def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_apart(store):
-    found = compare(store, three(store)).tables[0].frontier
-    cost, accuracy = across_axis(picture(found)), value_axis(picture(found))
-    assert not cost.logarithmic
-    assert accuracy.low <= min(point.score.low for point in found.points)
-    assert max(point.score.high for point in found.points) <= accuracy.high <= 1.0
-    asked = questions(2, "y/far")
-    far = [
-        add_run(store, "p", asked, [1, 0], cost_uncached=0.001),
-        add_run(store, "q", asked, [1, 1], cost_uncached=1.0),
-    ]
-    cost = across_axis(picture(compare(store, far).tables[0].frontier))
-    assert cost.logarithmic
-    assert 0.0 <= cost.position_of(0.1) < cost.position_of(3.0) < cost.position_of(100.0) <= 1.0
 
 
 def test_the_svg_is_xml_with_bars_and_inert_names(store):

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.base.records import Question, Score
+from ragrounds.base.records import Question
 from ragrounds.evals.claims.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import QuestionCost
@@ -15,16 +15,8 @@ from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.tables.comparison_tables import comparison_tables
 from ragrounds.ui.tables.comparison_words import unjudged, verdict_lines
 from ragrounds.ui.tables.one_screen import conclusion_lines, run_costs, summary_table
-from tests.compare.making import add_run, questions
-
-
-def scored(store, run, scorer, values):
-    """Scores of these questions under one more scorer."""
-    made = [
-        Score(question_id=id, epoch=0, scorer=scorer, value=value, answer_status="answered")
-        for id, value in values.items()
-    ]
-    store.add_scores(run, made)
+from tests.compare.making import add_run, add_scores, questions
+from tests.conftest import succeeded
 
 
 def shown(comparison):
@@ -43,7 +35,7 @@ def test_a_benchmarks_card_names_the_headline_and_the_columns(store, benchmark, 
     asked = questions(2, benchmark)
     run = add_run(store, "one", asked, [1, 0], scorer="strict")
     for scorer in ("mirage", "robust"):
-        scored(store, run, scorer, {question.id: 1.0 for question in asked})
+        add_scores(store, run, scorer, {question.id: 1.0 for question in asked})
     found = compare(store, [run])
     assert shown(found) == {headline: beside}
     (table,) = [table for table in comparison_tables(found) if table.key == "scores"]
@@ -56,7 +48,7 @@ def test_the_headline_is_the_same_for_all_systems(store):
     asked = questions(2, "mirage/pubmedqa")
     one = add_run(store, "one", asked, [1, 0], scorer="mirage")
     other = add_run(store, "two", asked, [1, 1], scorer="robust")
-    scored(store, one, "robust", {question.id: 0.0 for question in asked})
+    add_scores(store, one, "robust", {question.id: 0.0 for question in asked})
     found = compare(store, [one, other], common=True)
     assert shown(found) == {"robust": []}
     assert [line.overall.value for line in found.shown_tables()[0][0].lines] == [0.0, 1.0]
@@ -66,7 +58,7 @@ def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
     asked = [*questions(2), *(Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(3))]
     run = add_run(store, "one", asked, [1, 1, "unscored", "unscored", "unscored"])
     for scorer in ("facts", "equivalent", "rouge-l"):
-        scored(store, run, scorer, {f"k/{n}": 1.0 for n in range(3)})
+        add_scores(store, run, scorer, {f"k/{n}": 1.0 for n in range(3)})
     found = compare(store, [run])
     assert shown(found) == {"strict": [], "facts": ["equivalent"]}
     assert found.outcomes()[run.id].total() == 5
@@ -79,7 +71,7 @@ def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
     asked = questions(2)
     run = add_run(store, "one", asked, [1, 0])
     tell(StoredScorer(name="both", summary="s", method="m", kinds=("choice", "long"), beside=False))
-    scored(store, run, "both", {question.id: 1.0 for question in asked})
+    add_scores(store, run, "both", {question.id: 1.0 for question in asked})
     found = compare(store, [run])
     (line,) = [table.lines[0] for table in found.tables if table.scorer == "both"]
     assert line.outcomes_by_part == {"choice x/one": {"answered": 2}}
@@ -87,7 +79,7 @@ def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
     # One that is for more questions than the headline counts those alone.
     more = [*questions(2, "x/two"), *questions(3, "x/three")]
     other = add_run(store, "two", more, [1, 1, "unscored", "unscored", "unscored"], scorer="strict")
-    scored(store, other, "equivalent", {question.id: 1.0 for question in more})
+    add_scores(store, other, "equivalent", {question.id: 1.0 for question in more})
     assert compare(store, [other]).outcomes()[other.id].total() == 5
 
 
@@ -95,7 +87,9 @@ def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
 def test_a_judged_run_is_shown_even_without_a_verdict(store, values, beside, missing):
     asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(4)]
     run = add_run(store, "one", asked, values, scorer="equivalent")
-    scored(store, run, "facts" if missing else "rouge-l", dict.fromkeys([question.id for question in asked], beside))
+    add_scores(
+        store, run, "facts" if missing else "rouge-l", dict.fromkeys([question.id for question in asked], beside)
+    )
     found = compare(store, [run])
     assert [table.scorer for table, _ in found.shown_tables()] == ["equivalent"]
     assert found.tables[0].lines[0].overall.missing == missing
@@ -105,9 +99,9 @@ def test_a_judged_run_is_shown_even_without_a_verdict(store, values, beside, mis
 def test_what_scored_nothing_is_not_shown_and_covers_nothing(store):
     asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
     run = add_run(store, "one", asked, [None, None], scorer="facts")
-    scored(store, run, "rouge-l", {"k/0": 0.5, "k/1": 0.5})
+    add_scores(store, run, "rouge-l", {"k/0": 0.5, "k/1": 0.5})
     assert shown(compare(store, [run])) == {"rouge-l": []}
-    scored(store, run, "facts", {"k/0": 1.0})
+    add_scores(store, run, "facts", {"k/0": 1.0})
     assert shown(compare(store, [run])) == {"facts": []}
 
 
@@ -116,13 +110,11 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
     (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     asked = ("--benchmark", "jsonl:q.jsonl", "--agent", "direct", "--model", "baseline:extractive", "--display", "none")
     for words in (("run", *asked), ("compare", "direct"), ("score", "direct")):
-        told = command(*words)
-        assert told.returncode == 0, told.stderr
+        told = succeeded(command(*words))
         assert "rouge-l: " in told.stdout
         assert "facts: " not in told.stdout
         assert "missing" not in told.stdout
-    claimed = command("compare", "direct", "--assert", "score(direct) < 0.5", "--json")
-    assert claimed.returncode == 0, claimed.stderr
+    claimed = succeeded(command("compare", "direct", "--assert", "score(direct) < 0.5", "--json"))
     assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
     assert "direct 2 abstained, 2 without a score" in command("compare", "direct", "--scorer", "facts").stdout
 
@@ -171,7 +163,7 @@ def test_costs_of_a_row_are_those_of_the_first_headlines_questions_whatever_its_
         for name, cost in (("one", prices), ("priced", prices), ("unknown", None))
     )
     for run in (one, priced, unknown):
-        scored(store, run, "facts", {question.id: 1.0 for question in long})
+        add_scores(store, run, "facts", {question.id: 1.0 for question in long})
     costs = []
     for runs in ([one], [one, priced], [one, unknown], [one, priced, unknown]):
         found = compare(store, runs)

@@ -13,6 +13,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.evals.store.run_names import keep_names, kept_names
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
+from tests.conftest import succeeded
 
 HOSTILE = '<script>alert(1)</script>\u202e\x1b[31m | \\input{x} & "=1+1"'
 
@@ -63,8 +64,7 @@ def two(home):
 
 def test_a_name_stands_in_every_table_frame_and_picture(two, command, tmp_path):
     named = ("compare", "direct", "rag-run", "--as", "direct=No search", "--as", "vanilla_rag[top_k=8]=GPT-3.5 + RAG")
-    shown = command(*named, "--plot", str(tmp_path / "frontier.svg"))
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(command(*named, "--plot", str(tmp_path / "frontier.svg")))
     assert "\nNo search " in shown.stdout
     assert "\nGPT-3.5 + RAG " in shown.stdout
     assert "\nNo search " in command(*named, "--full").stdout
@@ -133,8 +133,7 @@ def test_a_name_given_at_the_run_stays_and_asks_nobody_again(command, home, tmp_
     )
     agents = ("--agent", "mine.toml", "--agent", "mine.toml[top_k=1]")
     options = ("run", "--limit", "4", "--display", "none")
-    first = command(*options, *agents, "--agent", 'direct as "No search"')
-    assert first.returncode == 0, first.stderr
+    first = succeeded(command(*options, *agents, "--agent", 'direct as "No search"'))
     for name in ("Ours ", "Ours [top_k=1] ", "No search "):
         assert re.search(rf"^{re.escape(name)}", first.stdout, re.MULTILINE), name
     again = command(*options, *agents, "--agent", "direct as Closed book")

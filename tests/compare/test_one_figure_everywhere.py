@@ -30,11 +30,10 @@ from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import score_table
 from ragrounds.ui.tables.one_screen import summary_table
 from ragrounds.ui.tables.run_tables import runs_table
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.home import HomeScreen
 from tests.compare import test_corpus_figures
 from tests.conftest import Cli
-from tests.ui.trace.seeing import press, settle
+from tests.ui.trace.seeing import current, press, viewer
 
 VALUES = {"right": 1.0, "wrong": 0.0, "no value": None}
 """Outcome of an attempt → its score. "failed" and "score lost" attempts have none, "not run" ones are not stored.
@@ -281,11 +280,8 @@ def test_the_gate_measures_it(home: Path, tmp_path: Path, name: str) -> None:
 
 async def test_the_home_screen_shows_it_folded_and_unfolded(home: Path) -> None:
     with Store(home) as store:
-        app = TraceApp(store)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await settle(pilot)
-            screen = app.screen
-            assert isinstance(screen, HomeScreen)
+        async with viewer(store) as (app, pilot):
+            screen = current(app, HomeScreen)
             for group in screen.groups:
                 screen.rows.show(len(screen.lines), screen.lines.index((group, None)))
                 await press(pilot, "right")

@@ -8,16 +8,14 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.agent_names import agent_names, short_names
-from ragrounds.ui.pictures.frontier import frontier_tables
 from ragrounds.ui.tables.comparison_csv import as_csv
 from ragrounds.ui.tables.comparison_tables import comparison_tables, print_comparison
 from ragrounds.ui.tables.one_screen import summary_table
 from ragrounds.ui.tables.paper_table import paper_table
 from ragrounds.ui.tables.text_tables import latex, markdown
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_scores, questions
 
 
 @pytest.fixture
@@ -99,11 +97,7 @@ def test_prices_that_print_alike_and_units_other_than_percent_are_shown(store):
     asked = questions(4)
     runs = [add_run(store, name, asked, [1, 0, 1, 0], scorer="robust", cost_uncached=0.01) for name in ("one", "two")]
     for run in runs:
-        scores = [
-            Score(question_id=question.id, epoch=0, scorer="fabricated-citations", value=2.8, answer_status="answered")
-            for question in asked
-        ]
-        store.add_scores(run, scores)
+        add_scores(store, run, "fabricated-citations", {question.id: 2.8 for question in asked})
     found = compare(store, runs)
     names, tables = agent_names(found), {table.scorer: table for table in found.tables}
     plain = summary_table(found, [tables["robust"]], names)
@@ -117,11 +111,6 @@ def test_prices_that_print_alike_and_units_other_than_percent_are_shown(store):
     mixed = summary_table(found, [tables["robust"], tables["fabricated-citations"]], names)
     assert "percent" not in mixed.title
     assert {"robust (%)", "fabricated-citations (citations) ↓"} <= {column.name for column in mixed.columns}
-
-
-def test_every_table_of_runs_has_the_best_one_first(comparison):
-    tables = [table for table in comparison_tables(comparison) if table.key in ("scores", "outcomes")]
-    assert [[row[0] for row in table.rows] for table in tables] == [["two", "one[a_b=1]"]] * 2
 
 
 def test_names_are_not_markup_anywhere(store):
@@ -174,14 +163,6 @@ def test_unknown_figures_are_dashes_and_empty_cells(store):
     assert "unknown" in printed(found)
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert next(row for row in rows if row["measure"] == "cost_uncached")["value"] == ""
-
-
-def test_frontier_tables_name_the_runs_as_the_tables_do(comparison):
-    table = comparison.tables[0]
-    names = agent_names(comparison)
-    points, prices = frontier_tables(table.frontier, table.scorer, names)
-    assert [row[:2] for row in points.rows] == [("one[a_b=1]", "40.00"), ("two", "70.00")]
-    assert prices.rows[0][0] == "one[a_b=1] to two"
 
 
 def test_runs_without_any_figure_are_shown(store):

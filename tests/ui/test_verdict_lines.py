@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
-
 from ragrounds.base.records import Usage
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.ui.agent_names import agent_names
-from ragrounds.ui.tables.comparison_tables import comparison_tables, difference_interval, print_comparison
+from ragrounds.ui.tables.comparison_tables import comparison_tables, difference_interval
 from ragrounds.ui.tables.comparison_words import verdict_lines
 from ragrounds.ui.tables.one_screen import conclusion_lines
 from tests.compare.making import add_run, questions
@@ -89,15 +85,6 @@ def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
     (line,) = told(made)
     assert line == f"strict: a has 90.00 % (95 %: {100 * whole.low:.1f} to {100 * whole.high:.1f}), 40 questions."
     assert told(compare(store, [add_run(store, "b", ASKED, [None] * 40)])) == []
-
-
-def test_it_stands_above_the_tables(store):
-    runs = [add_run(store, name, ASKED, values) for name, values in (("a", LOW), ("b", HIGH))]
-    console = Console(width=80, file=io.StringIO(), record=True)
-    print_comparison(compare(store, runs), console=console)
-    text = console.export_text()
-    assert text.startswith("Accuracy (strict reading): b is significantly better than the other: 90.00 %")
-    assert text.index("better") < text.index("diff.")
 
 
 def test_a_pair_that_would_differ_by_its_own_is_said_where_the_tests_together_find_nothing(store):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +24,6 @@ from ragrounds.extensions.publishing import index_page as index_page_module
 from ragrounds.extensions.publishing.board import Board, BoardRanking
 from ragrounds.extensions.publishing.index_page import index_page
 from ragrounds.extensions.publishing.leaderboard import rank
-from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
@@ -38,13 +36,12 @@ from ragrounds.ui.tables.one_screen import summary_table
 from ragrounds.ui.tables.run_tables import runs_table
 from ragrounds.ui.tables.table_layout import TextTable
 from ragrounds.ui.text import dollars, duration, percent, tokens
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_heading, hop_line
 from tests.compare.making import add_run, questions
 from tests.store.test_causes import model, passage, search
 from tests.ui.drawn import drawn_lines
-from tests.ui.report.figures import figures, sheets, shows
-from tests.ui.trace.seeing import screen, settle
+from tests.ui.report.figures import sheets
+from tests.ui.trace.seeing import screen, viewer
 
 LARGE, SMALL = 23, 14
 ASKED = [*questions(LARGE, "x/large"), *questions(SMALL, "x/small")]
@@ -184,9 +181,7 @@ async def test_a_listed_column_is_in_every_list(
         assert set(expected.values()) <= {row[at] for row in sheet.rows}
     with Store(tmp_path) as own:  # the screen scores answers again
         add_runs(own)
-        app = TraceApp(own)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await settle(pilot)
+        async with viewer(own) as (app, _):
             lines = [line.rstrip("│ ") for line in screen(app).splitlines()]
             assert any(line.endswith(" model calls") for line in lines)
             for name, text in expected.items():
@@ -206,13 +201,6 @@ def test_in_pairs(compared: Comparison) -> None:
         apart = float(by_hand(second)["average"]) - float(by_hand(first)["average"])
         assert float(shown["difference"]) == pytest.approx(apart, abs=0.011)
     assert len({cell for row in table.rows for cell in row[1:]}) >= 2 * len(table.rows)
-
-
-def test_in_a_report(store: Store, compared: Comparison) -> None:
-    page = "".join(report_page(store, [store.run(row.run) for row in compared.rows], compared))
-    told = list(figures(json.loads(msgspec.json.encode(compared)), page, agent_names(compared)))
-    assert len(told) > 60
-    assert [one for one in told if not shows(*one[1:])] == []
 
 
 def test_in_a_leaderboard(store: Store) -> None:

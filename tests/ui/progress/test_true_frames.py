@@ -187,14 +187,3 @@ def test_a_key_opens_the_viewer_while_the_run_goes_on(terminal: Terminal, slow_s
     terminal.prompt()
     terminal.tmux("send-keys", "-l", "echo typed")
     terminal.see("ready> echo typed")  # the terminal shows again what is typed
-
-
-def test_a_terminal_whose_cursor_cannot_be_moved_gets_lines(tmp_path: Path) -> None:
-    plain = Terminal(tmp_path, 120, 40, TERM="dumb")
-    try:
-        plain.command("run", "--limit", "5")
-        plain.prompt()
-        assert "15 of 15 attempts" in plain.history()
-        assert "Ctrl-C" not in plain.history()
-    finally:
-        plain.close()

@@ -10,11 +10,11 @@ from msgspec import structs
 
 from ragrounds.api import compare as api
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_scores, questions
+from tests.conftest import succeeded
 from tests.ui.report.making import traced_events
 
 
@@ -76,18 +76,12 @@ def test_the_index_points_at_the_right_attempts(written, store):
 def test_the_index_shows_the_score_of_a_scorer_that_had_something_to_score_by(written, store):
     asked = [structs.replace(one, kind="long", options={}) for one in questions(2)]
     run = add_run(store, "one", asked, [None, None], scorer="facts")
-    store.add_scores(
-        run,
-        [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
-    )
+    add_scores(store, run, "rouge-l", {one.id: 0.25 for one in asked})
     path = written([run])
     assert blocks(path)["index"]["columns"]["score"] == [0.25, 0.25]
     assert ">25.00<" in path.read_text(encoding="utf-8")
     judged = add_run(store, "two", asked, [None, None], scorer="equivalent")
-    store.add_scores(
-        judged,
-        [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
-    )
+    add_scores(store, judged, "rouge-l", {one.id: 0.25 for one in asked})
     assert blocks(written([judged]))["index"]["columns"]["score"] == [None, None]
 
 
@@ -114,13 +108,6 @@ def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
     found = blocks(path)["index"]
     assert [question[0] for question in found["questions"]] == ["x/one/1", "x/one/2", "x/one/3"]
     assert len(found["columns"]["question"]) == 6
-
-
-def test_unknown_costs_are_said_to_be_unknown(written, store):
-    run = add_run(store, "one", questions(2), [1, 0], cost_uncached=None, origin="imported")
-    page = written([run]).read_text(encoding="utf-8")
-    assert page.count(">unknown<") == 3  # on top, paid, and uncached
-    assert "$0.00" not in page
 
 
 def test_without_attempts_there_is_no_data_and_a_script_for_tables_alone(written, store):
@@ -163,8 +150,7 @@ def test_methods_say_what_was_recorded(store):
 def test_the_command_writes_whole_files_and_never_over_others(command, home, tmp_path):
     assert command("run", "--display", "none", "--limit", "6").returncode == 0
     out = tmp_path / "there.html"
-    made = command("report", "direct", "vanilla_rag[top_k=8]", "--out", str(out), "--group-by", "subject")
-    assert made.returncode == 0, made.stderr
+    succeeded(command("report", "direct", "vanilla_rag[top_k=8]", "--out", str(out), "--group-by", "subject"))
     assert len(blocks(out)["index"]["columns"]["question"]) == 12
     before = out.read_bytes()
     again = command("report", "direct", "--out", str(out))

@@ -6,12 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.base.records import Score
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.report.page import PageOptions, report_page
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_scores, questions
 from tests.ui.report.figures import figures, sheets, shows
 from tests.ui.report.making import traced_events
 
@@ -44,10 +43,7 @@ def judged(store: Store):
     runs = []
     for name, right in (("short", 12), ("long", 25)):
         run = add_run(store, name, asked, [1.0] * right + [0.0] * (37 - right) + [None] * 3, scorer="equivalent")
-        more = [
-            Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked
-        ]
-        store.add_scores(run, more)
+        add_scores(store, run, "rouge-l", {one.id: 0.25 for one in asked})
         runs.append(run)
     return runs
 

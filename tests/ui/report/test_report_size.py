@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 import zstandard
 
+from tests.conftest import succeeded
 from tests.ui.report.test_report import blocks
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
@@ -16,11 +17,9 @@ def test_all_attempts_are_inside_and_the_page_is_at_most_three_times_the_compres
 ):
     predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
     benchmark = f"mirage{dataset}:{data / 'mirage/benchmark.json'}"
-    made = command("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark)
-    assert made.returncode == 0, made.stderr
+    succeeded(command("import", "--format", "mirage-predictions", str(predictions), "--benchmark", benchmark))
     page = tmp_path / "report.html"
-    made = command("report", "gpt", "--out", str(page))
-    assert made.returncode == 0, made.stderr
+    succeeded(command("report", "gpt", "--out", str(page)))
     compact = tmp_path / "compact.sqlite"
     with sqlite3.connect(home / "store.sqlite") as connection:
         connection.execute("VACUUM INTO ?", (str(compact),))

@@ -11,18 +11,14 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges, recorded_verdicts
-from ragrounds.evals.judges.runs import judge_runs
-from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.stats import stratified_mean
-from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import PageOptions, report_page
 from ragrounds.ui.tables.comparison_words import judge_phrase, verdict_lines
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
-from tests.judges.doubles import Scripted
+from tests.judges.doubles import Scripted, judge_stored
 
 ANSWERS = ["blue one", "blue two", "red three", None, "blue five", "rot"]
 
@@ -42,10 +38,7 @@ def says(judge):
 
 def judged(home, *judges, grader=None):
     with Store(home) as store:
-        journal = StoreJournal(store)
-        run, made = store.run("direct"), grader or LabelJudge(EQUIVALENCE)
-        asyncio.run(judge_runs(store, [run], made, judges, journal, PromptFolder()))
-        journal.close()
+        asyncio.run(judge_stored(store, [store.run("direct")], judges, grader))
 
 
 def shown(home, **more):

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.worker import WorkerCancelled
 
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp
+
 SCREENS = Path(__file__).parent / "screens"
+S = TypeVar("S", bound=Screen[Any])
+
+
+@contextlib.asynccontextmanager
+async def viewer(
+    shown: Pages | Store, *keys: str, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[tuple[TraceApp, Pilot[None]]]:
+    """Open the viewer of attempts or of a store's runs, and press keys."""
+    app = TraceApp(shown, **options)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        for _ in range(3 if "view" in options else 1):  # a view opens once the list is drawn
+            await settle(pilot)
+        await press(pilot, *keys)
+        yield app, pilot
+
+
+def current(app: App[Any], kind: type[S]) -> S:
+    """Return the screen that is shown, which must be of this kind."""
+    assert isinstance(app.screen, kind), app.screen
+    return app.screen
 
 
 def owners_of_keys() -> list[type[DOMNode]]:

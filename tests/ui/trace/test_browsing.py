@@ -12,7 +12,6 @@ from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     attempt_cells,
-    differences,
     mark,
 )
 from ragrounds.ui.trace.layout import fit
@@ -108,11 +107,3 @@ def test_fit_counts_cells() -> None:
     assert fit("医学", 3) == "医…"
     assert fit("ab", 4, right=True) == "  ab"
     assert fit("abc", 0) == ""
-
-
-def test_questions_on_which_two_runs_differ(pages: Pages) -> None:
-    found = [(one.question_id, one.first, one.second) for one in differences(pages, 0, 1)]
-    assert found == [
-        ("quiz/001", 0.0, 1.0),
-        ("quiz/004", 1.0, 0.0),
-    ]

@@ -19,6 +19,7 @@ from ragrounds.base.errors import UserError
 from ragrounds.cli import main
 from ragrounds.cli.trace import _counting
 from ragrounds.evals.store.store import Store
+from tests.conftest import succeeded
 from tests.ui.trace.making import score
 
 
@@ -45,8 +46,7 @@ def trace(quiz: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_an_attempt_in_every_format(trace: Trace) -> None:
-    text = trace("seeker", "quiz/000", "--full", command="show")
-    assert text.returncode == 0, text.stderr
+    text = succeeded(trace("seeker", "quiz/000", "--full", command="show"))
     assert "search “query 1” → 2, gold at 1" in text.stdout
     assert "You are careful." in text.stdout
     data = json.loads(trace("seeker[rounds=3]", "000", "--json", command="show").stdout)

@@ -18,7 +18,6 @@ from ragrounds.evals.trace.hop_reading import HopsOfAttempt
 from ragrounds.evals.trace.hops import hops_of
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.traces import TracedCall
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.differences import AnswerDifference, difference_table
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_line
@@ -27,7 +26,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.parting import parting_blocks
 from ragrounds.ui.trace.views.compare import CompareScreen, counterpart
 from tests.ui.trace import making
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import current, press, screen, viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
@@ -143,13 +142,8 @@ def test_the_counterpart_is_of_the_next_run_else_of_another_epoch(hunt_pages: Pa
 
 
 async def test_two_runs_open_at_their_first_difference(pages: Pages) -> None:
-    app = TraceApp(pages, view="compare")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.pause()  # the view opens once the list is drawn
-        await settle(pilot)
-        shown = app.screen
-        assert isinstance(shown, CompareScreen)
+    async with viewer(pages, view="compare", size=(80, 24)) as (app, pilot):
+        shown = current(app, CompareScreen)
         assert shown.pair_indices == [1, 7]
         await press(pilot, "w")
         assert shown.pair_indices == [4, 10]
@@ -169,9 +163,7 @@ def test_what_was_answered_and_what_was_counted_are_told_apart(hunt_pages: Pages
 
 
 async def test_a_note_goes_with_the_next_key(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await settle(pilot)
+    async with viewer(pages) as (app, pilot):
         app.notify("They differ on no question.", timeout=60)
         await pilot.pause()
         assert "They differ on no question." in screen(app)
@@ -179,19 +171,8 @@ async def test_a_note_goes_with_the_next_key(pages: Pages) -> None:
         assert "They differ on no question." not in screen(app)
 
 
-async def test_c_compares_the_attempt_under_the_cursor_whether_or_not_it_differs(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await press(pilot, "c")
-        assert isinstance(app.screen, CompareScreen)
-        assert app.screen.pair_indices == [0, 6]
-
-
 async def test_attempts_that_were_not_made_are_compared_too(pages: Pages) -> None:
-    app = TraceApp(pages, row=5)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await press(pilot, "c")
+    async with viewer(pages, "c", row=5) as (app, pilot):
         assert screen(app).count("Not run yet.") == 2
         await press(pilot, "enter")
         assert isinstance(app.screen, BrowseScreen)

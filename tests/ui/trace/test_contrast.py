@@ -10,11 +10,10 @@ from textual.theme import Theme
 
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.theme import SERIES, palette, series_name
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.themes import DARK, LIGHT, THEMES
 from ragrounds.ui.trace.widgets import STYLES, Rows
 from tests.ui.contrast import LEAST_CONTRAST, contrast
-from tests.ui.trace.seeing import press, settle
+from tests.ui.trace.seeing import press, viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
@@ -80,9 +79,7 @@ def _colour(drawn: Drawn | None) -> Color:
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 async def test_everything_drawn_can_be_read(pages: Pages, theme: str) -> None:
-    app = TraceApp(pages, theme=theme)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(pages, theme=theme) as (app, pilot):
         for keys in WALK:
             await press(pilot, *keys)
             assert weak(app) == {}, keys
@@ -91,9 +88,7 @@ async def test_everything_drawn_can_be_read(pages: Pages, theme: str) -> None:
 @pytest.mark.parametrize("theme", [one.name for one in THEMES])
 async def test_every_style_can_be_read_on_every_ground(pages: Pages, theme: str) -> None:
     """Also the styles that this store's attempts do not need: on the pane, and on the cursor's line, active or not."""
-    app = TraceApp(pages, theme=theme)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(pages, theme=theme) as (app, pilot):
         for focused in (True, False):
             if not focused:
                 await press(pilot, "tab")

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.loaded import LoadedAttempt
+from tests.ui.trace.seeing import viewer
 
 
 @pytest.mark.slow
@@ -32,8 +32,7 @@ async def test_every_view_opens_over_a_damaged_attempt_and_a_damaged_score(quiz:
             shown = "\n".join(block.text for block in detail(loaded, loaded.root))
             assert "damaged" in shown, shown
             assert "ragrounds doctor --store" in shown
-        app = TraceApp(pages)
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with viewer(pages) as (app, pilot):
             for key in ("down", "up", "tab", "2", "down", "escape", "3", "down", "escape", "4", "escape", "w", "e"):
                 await pilot.press(key)
                 await app.workers.wait_for_complete()

@@ -23,7 +23,7 @@ from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.widgets import Pager, Rows
 from tests.ui.trace.making import AT, Journal, attempt, fill, make_run, model_call, question, score, step
-from tests.ui.trace.seeing import owners_of_keys, press, screen, settle
+from tests.ui.trace.seeing import owners_of_keys, press, screen, settle, viewer
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 Look = Callable[[TraceApp], object]
@@ -266,9 +266,7 @@ async def check(pilot: Pilot[None], case: Case, key: str, others: Sequence[str])
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_key(long_store: Store, size: tuple[int, int]) -> None:
     keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}
-    app = TraceApp(Pages(long_store, long_store.runs()))
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await settle(pilot)
+    async with viewer(Pages(long_store, long_store.runs()), size=size) as (_, pilot):
         # What ends the application comes last.
         cases = sorted(CASES[SIZES.index(size) :: len(SIZES)], key=lambda one: one.id == "quit")
         wrong = [await check(pilot, case, *_first(keys[case.owner, case.id])) for case in cases]
@@ -280,8 +278,7 @@ def _first(keys: list[str]) -> tuple[str, list[str]]:
 
 
 async def test_the_keys_of_the_pane_stand_below_and_can_be_clicked(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with viewer(pages) as (app, pilot):
         for keys, words in (("", "w Next wrong"), ("slash", "esc Leave"), ("escape", "f Filter"), ("3", "c Compare")):
             await press(pilot, *keys.split())
             assert words in screen(app).splitlines()[-1]

@@ -11,28 +11,24 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from ragrounds.evals.trace.summaries import Pages, UnknownFacts
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.lists import unknown_words
 from ragrounds.ui.trace.view import ViewScreen
-from tests.ui.trace.seeing import matches, press, screen, settle, until
+from tests.ui.trace.seeing import current, matches, press, screen, settle, until, viewer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 async def pilot(pages: Pages) -> AsyncIterator[Pilot[None]]:
-    async with TraceApp(pages).run_test(size=(80, 24), notifications=True) as made:
-        await settle(made)
-        yield made
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
+        yield pilot
 
 
 def browse(pilot: Pilot[None]) -> BrowseScreen:
-    found = pilot.app.screen
-    assert isinstance(found, BrowseScreen)
-    return found
+    return current(pilot.app, BrowseScreen)
 
 
 def values(field: str) -> list[tuple[str, int]]:
@@ -185,8 +181,7 @@ async def test_hops_mark_and_annotate_the_attempt_under_the_cursor(pilot: Pilot[
 @pytest.mark.parametrize("view", ["2", "3"])
 async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, back: str) -> None:
     await press(pilot, "down", "down", view)
-    here = pilot.app.screen
-    assert isinstance(here, ViewScreen)
+    here = current(pilot.app, ViewScreen)
     assert view == "3" or here.place_here() == 2, "the hops begin where the list was"
     await press(pilot, "home", "down", *(["down"] if view == "3" else []))
     place = here.place_here()
@@ -197,8 +192,7 @@ async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, ba
     assert state is not None
     assert shown.index == place == state.loaded.summary.index
     await press(pilot, "3" if view == "2" else "2")
-    now = pilot.app.screen
-    assert isinstance(now, ViewScreen)
+    now = current(pilot.app, ViewScreen)
     assert now.place_here() == place
 
 
@@ -231,9 +225,4 @@ async def test_marks_and_notes_are_kept_listed_and_shown(pilot: Pilot[None], pag
     assert len(browse(pilot).attempt_list) == 1
     await press(pilot, "escape")
     await press(pilot, "asterisk", "n", "a", *["backspace"] * 9, "f2")
-    assert not browse(pilot).notes
-
-
-async def test_a_note_that_is_left_changes_nothing(pilot: Pilot[None]) -> None:
-    await press(pilot, "a", *"look", "escape")
     assert not browse(pilot).notes

@@ -11,12 +11,11 @@ from ragrounds.evals.store.run_names import keep_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.evals.trace.traces import trace
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import answer_differences, difference_table
 from ragrounds.ui.trace.headless import print_attempt
 from ragrounds.ui.trace.lists import list_table
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import press, screen, viewer
 
 NAME = "Hospital app"
 
@@ -29,10 +28,7 @@ def named(store: Store) -> Pages:
 
 @pytest.mark.parametrize("view", ["1", "2", "3", "4", "0"])
 async def test_every_view_has_the_given_name(named: Pages, view: str) -> None:
-    app = TraceApp(named)
-    async with app.run_test(size=(200, 60)) as pilot:
-        await settle(pilot)
-        await press(pilot, view)
+    async with viewer(named, view, size=(200, 60)) as (app, _):
         shown = screen(app)
         assert NAME in shown
         assert named.runs[0].agent not in shown.replace(named.runs[0].id, "")
@@ -42,10 +38,7 @@ async def test_runs_with_one_name_differ_in_every_heading(store: Store) -> None:
     runs = store.runs()
     keep_names(store.engine, {run.id: NAME for run in runs})
     pages = Pages(store, runs)
-    app = TraceApp(pages)
-    async with app.run_test(size=(200, 60)) as pilot:
-        await settle(pilot)
-        await press(pilot, "1")
+    async with viewer(pages, "1", size=(200, 60)) as (app, pilot):
         assert screen(app).count(f"{NAME} ({runs[0].agent})") >= 2, "the top line and the detail's heading"
         await press(pilot, "2")
         assert f"{NAME} ({runs[0].agent})" in screen(app).splitlines()[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -16,7 +13,6 @@ from textual.theme import Theme
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
-from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, heat, heat_styles
@@ -24,32 +20,16 @@ from ragrounds.ui.trace.themes import THEMES
 from ragrounds.ui.trace.view import ReadingPace
 from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.contrast import LEAST_CONTRAST, contrast
-from tests.ui.trace.making import attempt, bare_run, make_run, score
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.making import attempt, make_run, score
+from tests.ui.trace.seeing import current, press, screen, settle, viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
 SIZES = ((80, 24), (120, 40), (200, 60))
-Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
-
-
-@pytest.fixture
-def viewer(pages: Pages) -> Open:
-    @asynccontextmanager
-    async def opened(width: int = 120, height: int = 40, **options: object) -> AsyncIterator[Pilot[None]]:
-        app = TraceApp(pages, **options)  # type: ignore[arg-type]
-        async with app.run_test(size=(width, height), notifications=True) as pilot:
-            await settle(pilot)
-            await press(pilot, "3")
-            yield pilot
-
-    return opened
 
 
 def grid(pilot: Pilot[None]) -> GridScreen:
-    found = pilot.app.screen
-    assert isinstance(found, GridScreen), found
-    return found
+    return current(pilot.app, GridScreen)
 
 
 def rows(pilot: Pilot[None]) -> list[int]:
@@ -57,8 +37,8 @@ def rows(pilot: Pilot[None]) -> list[int]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[int, int]) -> None:
-    async with viewer(*size) as pilot:
+async def test_the_grid_has_every_question_and_agent(pages: Pages, size: tuple[int, int]) -> None:
+    async with viewer(pages, "3", size=size) as (_, pilot):
         shown = screen(pilot.app)
         assert sorted(rows(pilot)) == list(range(6))
         for name in ("1 plain", "2 seeker", "split ", "score", "cell"):
@@ -68,8 +48,8 @@ async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[i
         assert all(len(line) <= size[0] for line in shown.splitlines())
 
 
-async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(pages: Pages) -> None:
+    async with viewer(pages, "3") as (_, pilot):
         pane = grid(pilot).pane
         left, cell, _ = pane.across()
         x = left + cell + 4
@@ -82,30 +62,14 @@ async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(viewer: Open) ->
 
 
 async def test_it_opens_at_the_first_difference_wherever_the_list_is(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await press(pilot, "end", "3")
+    async with viewer(pages, "end", "3") as (_, pilot):
         assert (grid(pilot).pane.row, grid(pilot).pane.column) == (0, 0)
         cells = {grid(pilot).grid.cell(rows(pilot)[0], column).value for column in (0, 1)}
         assert len(cells) == 2
 
 
-async def test_the_filter_of_the_list_holds(pages: Pages) -> None:
-    app = TraceApp(pages)
-    app.attempt_list.order = array("Q", [7, 1, 4])
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await press(pilot, "3")
-        assert rows(pilot) == [1, 4]
-
-
 async def test_a_live_run_fills_the_grid(store: Store, pages: Pages) -> None:
-    app = TraceApp(pages, view="grid")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.pause()
-        await settle(pilot)
+    async with viewer(pages, view="grid") as (_, pilot):
         assert grid(pilot).grid.cell(5, 0).outcome == "not_run"
         run = next(run for run in store.runs() if run.agent == "plain")
         store.add_attempts(run, [attempt(run, 5, [])], [score(5, True)])
@@ -125,11 +89,7 @@ async def test_many_agents_scroll_sideways(tmp_path: Path) -> None:
         for number in range(12):
             run = make_run(store, f"agent{number}", 2)
             store.add_attempts(run, [attempt(run, 0, [])], [score(0, number % 2 == 0)])
-        app = TraceApp(Pages(store, store.runs()), view="grid")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await settle(pilot)
-            await pilot.pause()
-            await settle(pilot)
+        async with viewer(Pages(store, store.runs()), view="grid", size=(80, 24)) as (_, pilot):
             assert "agent11" not in headings(pilot.app)
             await press(pilot, *["right"] * 11)
             assert "agent11" in headings(pilot.app)
@@ -145,11 +105,7 @@ async def test_the_grid_is_headed_by_the_scorer_that_was_asked_for(store: Store,
         found = AgentGrid(pages)
         found.load()
         assert found.scorer == ("strict" if not pages.asked else asked)
-    app = TraceApp(pages, view="grid")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.pause()
-        await settle(pilot)
+    async with viewer(pages, view="grid") as (app, _):
         assert f"by {asked}" in screen(app)
 
 
@@ -189,16 +145,8 @@ def test_letters_can_be_read_on_every_heat(theme: Theme) -> None:
         assert contrast(text, ground) >= LEAST_CONTRAST, name
 
 
-def test_names_keep_what_tells_agents_apart() -> None:
-    agents = ("direct", "vanilla_rag[model=x,top_k=4]", "vanilla_rag[model=x,top_k=8]", "direct_cot[model=x]")
-    runs = [msgspec.structs.replace(bare_run(agent, ()), id=str(place)) for place, agent in enumerate(agents)]
-    assert list(names_of_runs(runs, {"3": "No search"}).values()) == ["direct", *agents[1:3], "No search"]
-    again = [msgspec.structs.replace(runs[0], id=id) for id in ("direct-1a2b3c", "direct-9")]
-    assert list(names_of_runs(again).values()) == ["direct (direct-1a2b3c)", "direct (direct-9)"]
-
-
-async def test_the_order_is_chosen_and_turned_round_and_a_cell_opened(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_the_order_is_chosen_and_turned_round_and_a_cell_opened(pages: Pages) -> None:
+    async with viewer(pages, "3") as (_, pilot):
         await press(pilot, "S")
         assert rows(pilot)[0] == 0  # what they agree on
         await press(pilot, "S", "s")

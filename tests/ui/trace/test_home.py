@@ -31,7 +31,7 @@ from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from tests.rows import each_row
 from tests.ui.trace.making import Journal, attempt, fill, make_run, model_call, question, score, step
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import current, press, screen, settle, viewer
 from tests.ui.trace.test_contrast import weak
 
 HOSTILE = "evil[x=\x1b[31m]"
@@ -54,22 +54,16 @@ def several(tmp_path: Path) -> Iterator[Store]:
 
 
 def home(pilot: Pilot[None]) -> HomeScreen:
-    found = pilot.app.screen
-    assert isinstance(found, HomeScreen)
-    return found
+    return current(pilot.app, HomeScreen)
 
 
 def browse(pilot: Pilot[None]) -> BrowseScreen:
-    found = pilot.app.screen
-    assert isinstance(found, BrowseScreen)
-    return found
+    return current(pilot.app, BrowseScreen)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tuple[int, int]) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=size) as pilot:
-        await settle(pilot)
+    async with viewer(several, size=size) as (app, pilot):
         shown = screen(app)
         lines = shown.splitlines()
         assert "0 home 1 attempts 2 hops 3 grid 4 compare   4 runs" in lines[0]
@@ -99,10 +93,7 @@ async def test_it_opens_with_who_won_and_at_what_price(several: Store, size: tup
 
 
 async def test_attempts_are_read_by_the_headline_as_in_the_home(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await press(pilot, "down", "enter")
+    async with viewer(several, "down", "enter") as (_, pilot):
         assert browse(pilot).attempt_list.pages.scorers[0] == headline_of([question(0)])[0].scorer == "robust"
 
 
@@ -111,9 +102,7 @@ async def test_no_price_and_no_time_is_cut(tmp_path: Path) -> None:
         run = make_run(store, "cheap", 40, questions=[question(number) for number in range(40)])
         made = [replace(attempt(run, number, ()), cost_uncached=1.2e-7, seconds=65.0) for number in range(40)]
         store.add_attempts(run, made, [score(number, True) for number in range(40)])
-        app = TraceApp(store)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await settle(pilot)
+        async with viewer(store) as (app, _):
             line = next(line for line in screen(app).splitlines() if "cheap" in line)
             assert " $0.000012 " in line
             assert "1 min 05 s" in line
@@ -142,10 +131,7 @@ async def test_a_change_during_a_slow_reading_starts_no_second_one(
 
 
 async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await press(pilot, "down", "enter")
+    async with viewer(several, "down", "enter") as (app, pilot):
         listed = browse(pilot).attempt_list
         assert {listed.row_at(row).run.agent for row in range(40)} == {"good"}  # type: ignore[union-attr]
         assert (len(listed), len(listed.pages.runs)) == (40, 2)
@@ -160,10 +146,7 @@ async def test_enter_goes_down_and_escape_comes_back(several: Store) -> None:
 
 
 async def test_two_are_picked_and_opened_where_they_differ_first(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await press(pilot, "down", "space", "down", "space", "c")
+    async with viewer(several, "down", "space", "down", "space", "c") as (app, pilot):
         await settle(pilot)
         assert isinstance(app.screen, CompareScreen)
         assert "quiz/010" in screen(app)
@@ -175,9 +158,7 @@ async def test_two_are_picked_and_opened_where_they_differ_first(several: Store)
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 async def test_every_word_of_it_can_be_read(several: Store, theme: str) -> None:
-    app = TraceApp(several, theme=theme)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(several, theme=theme) as (app, _):
         assert re.search(r"evil\[x=\S+ ⣤", screen(app))
         assert weak(app) == {}
 
@@ -191,9 +172,7 @@ async def test_runs_are_never_counted_as_none_while_they_are_read(several: Store
 
 
 async def test_runs_on_other_questions_unfold_and_say_how_far_they_are(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(80, 13)) as pilot:
-        await settle(pilot)
+    async with viewer(several, size=(80, 13)) as (app, pilot):
         assert "▸ quiz · 6 questions" in screen(app)
         await press(pilot, "end", "enter")
         await settle(pilot)
@@ -205,9 +184,7 @@ async def test_runs_on_other_questions_unfold_and_say_how_far_they_are(several: 
 
 
 async def test_what_is_written_meanwhile_appears(several: Store) -> None:
-    app = TraceApp(several)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with viewer(several, size=(80, 24)) as (app, pilot):
         make_run(several, "later", 3)
         shown = home(pilot)
         shown._pace = ReadingPace()
@@ -218,9 +195,7 @@ async def test_what_is_written_meanwhile_appears(several: Store) -> None:
 
 async def test_an_empty_store_says_what_makes_runs(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        app = TraceApp(store)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await settle(pilot)
+        async with viewer(store, size=(80, 24)) as (app, pilot):
             assert "`ragrounds run` makes some" in screen(app)
             await press(pilot, "enter", "space", "c", "right", "3")
             home(pilot)

@@ -13,13 +13,11 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.hop_reading import HopReader, gold_hops
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.agent_names import names_of_runs
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
-from tests.ui.trace.seeing import press, screen, settle, until
+from tests.ui.trace.seeing import current, press, screen, settle, until, viewer
 
-SIZES = ((80, 24), (120, 40), (200, 60))
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 
 
@@ -68,9 +66,7 @@ def test_where_there_is_room_the_query_stands_in_the_line(hunt_pages: Pages) -> 
 
 async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, hunted: Hunted) -> None:
     row = planted(hunt_pages, hunted, "cut away")
-    app = TraceApp(hunt_pages, row=row)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(hunt_pages, row=row) as (app, pilot):
         opened: list[int | None] = []
         hops = HopScreen(app.attempt_list, app.browse.notes)
         app.push_screen(hops, opened.append)
@@ -83,11 +79,8 @@ async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, 
 
 
 async def test_only_rows_on_the_screen_are_read(hunt_pages: Pages) -> None:
-    app = TraceApp(hunt_pages)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await press(pilot, "2")
-        shown = app.screen
-        assert isinstance(shown, HopScreen)
+    async with viewer(hunt_pages, "2") as (app, pilot):
+        shown = current(app, HopScreen)
         assert 0 < len(shown.lines) < 80
         await press(pilot, "end")
         assert 599 in shown.lines
@@ -122,11 +115,8 @@ def test_what_is_beyond_the_last_search_does_not_touch_the_answer(
 
 
 async def test_a_search_is_looked_at_and_opened(pages: Pages) -> None:
-    app = TraceApp(pages, row=6)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await press(pilot, "2", "right")
-        shown = app.screen
-        assert isinstance(shown, HopScreen)
+    async with viewer(pages, "2", "right", row=6) as (app, pilot):
+        shown = current(app, HopScreen)
         assert "search 2 of 3, in search" in shown.detail_text()
         assert "query 1" in shown.detail_text()
         assert "★  1. Chapter 1   gold, new, seen by read" in shown.detail_text()
@@ -140,20 +130,15 @@ async def test_a_search_is_looked_at_and_opened(pages: Pages) -> None:
 
 
 async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) -> None:
-    app = TraceApp(pages, row=0)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await press(pilot, "2")
+    async with viewer(pages, "2", row=0) as (app, pilot):
         assert "no search" in screen(app)
         await press(pilot, "down", "down", "down", "down", "down")
         assert "Not run yet." in screen(app)
 
 
 async def test_what_a_run_writes_meanwhile_appears(store: Store, pages: Pages) -> None:
-    app = TraceApp(pages, row=5)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await press(pilot, "2")
-        shown = app.screen
-        assert isinstance(shown, HopScreen)
+    async with viewer(pages, "2", row=5) as (app, pilot):
+        shown = current(app, HopScreen)
         assert "Not run yet." in screen(app)
         with Store(store.home) as other:  # as another process would
             journal = making.Journal(other)

@@ -25,7 +25,7 @@ from ragrounds.ui.trace.differences import answer_differences, difference_table
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import press, screen, settle, viewer
 
 ESCAPE, TITLE = "\x1b[31mred\x1b[0m", "\x1b]0;taken over\x07"
 MARKUP = "[bold red]loud[/bold red] [@click=app.quit]click[/] [/]"
@@ -83,9 +83,7 @@ async def test_nothing_is_interpreted_on_any_screen(hostile: Pages) -> None:
 
 
 async def test_a_search_for_markup_is_a_search_for_text(hostile: Pages) -> None:
-    app = TraceApp(hostile)
-    async with app.run_test(size=(150, 45), notifications=True) as pilot:
-        await press(pilot, "tab", "slash", *"[/]", "enter")
+    async with viewer(hostile, "tab", "slash", *"[/]", "enter", size=(150, 45)) as (app, pilot):
         assert isinstance(app.screen, BrowseScreen)
         assert app.screen.tree_state is not None
         assert len(app.screen.tree_state.lines()) > 3

@@ -9,9 +9,7 @@ import pytest
 
 from ragrounds.evals.trace.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.trace.summaries import Pages
-from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.browse import BrowseScreen
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import press, screen, viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
@@ -64,9 +62,7 @@ def one_of_each(pages: Pages, planted: dict[tuple[str, str], str]) -> dict[str, 
 async def test_one_key_names_each_cause_on_the_smallest_terminal(
     hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
 ) -> None:
-    app = TraceApp(hunt_pages)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
+    async with viewer(hunt_pages, size=(80, 24)) as (app, pilot):
         for cause, row in one_of_each(hunt_pages, hunted[1]).items():
             app.attempt_list.move(row)
             await press(pilot, "2")
@@ -74,19 +70,3 @@ async def test_one_key_names_each_cause_on_the_smallest_terminal(
             assert [line for line in shown.splitlines() if WORDS[cause] in line], (cause, shown)
             assert f"likely {WORDS[cause]}: " in " ".join(shown.replace("│", " ").split()), (cause, shown)
             await press(pilot, "1")
-
-
-async def test_where_the_detail_has_room_no_key_is_needed(
-    hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
-) -> None:
-    places = one_of_each(hunt_pages, hunted[1])
-    assert set(places) == set(WORDS)
-    app = TraceApp(hunt_pages)
-    async with app.run_test(size=(160, 45)) as pilot:
-        await settle(pilot)
-        for row in places.values():
-            browse = app.screen
-            assert isinstance(browse, BrowseScreen)
-            browse.open_place(row)
-            await settle(pilot)
-            assert "likely" in screen(app)

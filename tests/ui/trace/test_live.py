@@ -13,7 +13,7 @@ from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, rounds, score, step
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import current, press, screen, settle, viewer
 
 COUNT = 200
 
@@ -36,15 +36,12 @@ def finish(store: Store, run: Run, numbers: range, right: bool = True) -> None:
 
 
 def at(app: TraceApp) -> BrowseScreen:
-    assert isinstance(app.screen, BrowseScreen)
-    return app.screen
+    return current(app, BrowseScreen)
 
 
 async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
-    app = TraceApp(Pages(reading, [run]))
-    async with app.run_test(size=(140, 40)) as pilot:
-        await press(pilot, *["pagedown"] * 2, *["up"] * 3)
+    async with viewer(Pages(reading, [run]), *["pagedown"] * 2, *["up"] * 3, size=(140, 40)) as (app, pilot):
         browse = at(app)
         before = browse.attempt_list.row, browse.attempts.scroll_offset.y
         assert "Not run yet." in screen(app)
@@ -60,9 +57,7 @@ async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) 
 
 async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
-    app = TraceApp(Pages(reading, [run]))
-    async with app.run_test(size=(140, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(Pages(reading, [run]), size=(140, 40)) as (app, pilot):
         rows = at(app).attempts
         rows.scroll_to(y=120, animate=False, immediate=True)
         await settle(pilot)
@@ -75,9 +70,7 @@ async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[S
 
 async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Store, Run, Store]) -> None:
     reading, run, _ = running
-    app = TraceApp(Pages(reading, [run]))
-    async with app.run_test(size=(140, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(Pages(reading, [run]), size=(140, 40)) as (app, pilot):
         browse = at(app)
         state = browse.tree_state
         browse.look()
@@ -88,9 +81,7 @@ async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Sto
 @pytest.mark.slow
 async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
-    app = TraceApp(Pages(reading, [run]), sort="newest", where="right")
-    async with app.run_test(size=(140, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(Pages(reading, [run]), sort="newest", where="right", size=(140, 40)) as (app, pilot):
         browse = at(app)
         await press(pilot, "end")
         finish(writing, run, range(20, 150))
@@ -109,9 +100,7 @@ async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(run
 
 async def test_the_head_of_the_newest_follows_the_run(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
-    app = TraceApp(Pages(reading, [run]), sort="newest")
-    async with app.run_test(size=(140, 40)) as pilot:
-        await settle(pilot)
+    async with viewer(Pages(reading, [run]), sort="newest", size=(140, 40)) as (app, pilot):
         finish(writing, run, range(20, 31))
         at(app).look()
         await settle(pilot)
@@ -125,9 +114,7 @@ async def test_folds_and_scroll_outlive_another_scoring(running: tuple[Store, Ru
     journal = Journal(writing)
     writing.add_attempts(run, [attempt(run, 0, rounds(journal, 3))])
     journal.close()
-    app = TraceApp(Pages(reading, [run]))
-    async with app.run_test(size=(140, 40)) as pilot:
-        await press(pilot, "enter", "minus", "down", "down")
+    async with viewer(Pages(reading, [run]), "enter", "minus", "down", "down", size=(140, 40)) as (app, pilot):
         browse = at(app)
         assert browse.tree_state is not None
         before = [line.node.key for line in browse.tree_state.lines()], browse.tree_state.cursor

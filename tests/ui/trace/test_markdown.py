@@ -13,10 +13,9 @@ from rich.cells import cell_len
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
-from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, score, step
-from tests.ui.trace.seeing import matches, press, screen, settle
+from tests.ui.trace.seeing import matches, press, screen, viewer
 
 REASONED = """## 1. Mechanism
 The drug **thins** the blood; `COX-1` is *blocked*.
@@ -107,10 +106,7 @@ def reasoned(tmp_path: Path) -> Iterator[Pages]:
 
 @pytest.mark.parametrize("width", [80, 120])
 async def test_a_reply_fills_the_screen_and_no_line_is_cut(reasoned: Pages, width: int) -> None:
-    app = TraceApp(reasoned)
-    async with app.run_test(size=(width, 40)) as pilot:
-        await settle(pilot)
-        await press(pilot, "tab", "down", "tab", "z")
+    async with viewer(reasoned, "tab", "down", "tab", "z", size=(width, 40)) as (app, pilot):
         matches(app, f"reply-{width}x40")
         assert {len(line) for line in screen(app).splitlines()[1:-1]} == {width}  # its right border too
         await press(pilot, "m")

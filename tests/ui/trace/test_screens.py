@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
-from ragrounds.ui.trace.app import LIGHT, TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
-from tests.ui.trace.seeing import bindings, matches, press, screen, settle
-
-Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
-
-
-@pytest.fixture
-def viewer(pages: Pages) -> Open:
-    @asynccontextmanager
-    async def opened(width: int = 80, height: int = 24, **options: object) -> AsyncIterator[Pilot[None]]:
-        app = TraceApp(pages, **options)  # type: ignore[arg-type]
-        async with app.run_test(size=(width, height), notifications=True) as pilot:
-            await settle(pilot)
-            yield pilot
-
-    return opened
+from tests.ui.trace.seeing import bindings, current, matches, press, screen, settle, viewer
 
 
 def browse(pilot: Pilot[None]) -> BrowseScreen:
-    found = pilot.app.screen
-    assert isinstance(found, BrowseScreen)
-    return found
+    return current(pilot.app, BrowseScreen)
 
 
 def shown(pilot: Pilot[None]) -> str:
@@ -44,39 +23,30 @@ def shown(pilot: Pilot[None]) -> str:
     ("width", "height"),
     [(80, 24), pytest.param(140, 40, marks=pytest.mark.slow), pytest.param(240, 50, marks=pytest.mark.slow)],
 )
-async def test_the_main_screen_from_small_to_very_wide(viewer: Open, width: int, height: int) -> None:
-    async with viewer(width, height) as pilot:
+async def test_the_main_screen_from_small_to_very_wide(pages: Pages, width: int, height: int) -> None:
+    async with viewer(pages, size=(width, height)) as (_, pilot):
         await press(pilot, *["down"] * 6)
         matches(pilot.app, f"browse-{width}x{height}")
 
 
-@pytest.mark.slow
-async def test_light_shows_the_same_text(viewer: Open) -> None:
-    async with viewer() as pilot:
-        dark = shown(pilot)
-        await press(pilot, "t")
-        assert pilot.app.theme == LIGHT
-        assert shown(pilot) == dark
-
-
-async def test_no_color_has_no_colour_and_shows_the_cursor(viewer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with viewer() as pilot:
+async def test_no_color_has_no_colour_and_shows_the_cursor(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         coloured = shown(pilot)
     monkeypatch.setenv("NO_COLOR", "1")
-    async with viewer() as pilot:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         assert shown(pilot) == coloured
         strips = [browse(pilot).attempts.render_line(y) for y in (1, 2)]
         assert [any(segment.style and segment.style.reverse for segment in strip) for strip in strips] == [True, False]
 
 
-async def test_the_three_panes_follow_each_other(viewer: Open) -> None:
-    async with viewer(140, 40) as pilot:
+async def test_the_three_panes_follow_each_other(pages: Pages) -> None:
+    async with viewer(pages, size=(140, 40)) as (_, pilot):
         await press(pilot, *["down"] * 6, "enter", *["down"] * 5)
         matches(pilot.app, "search-call")
 
 
-async def test_folding(viewer: Open) -> None:
-    async with viewer(140, 40) as pilot:
+async def test_folding(pages: Pages) -> None:
+    async with viewer(pages, size=(140, 40)) as (_, pilot):
         await press(pilot, *["down"] * 6, "enter", "minus")
         matches(pilot.app, "all-folded")
         assert "▸ round 3 “query 2” → 2, gold at 1" in shown(pilot)  # what is folded away is told in its row
@@ -89,8 +59,8 @@ async def test_folding(viewer: Open) -> None:
 
 
 @pytest.mark.slow
-async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_find_filters_questions_and_escape_brings_them_back(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await press(pilot, "slash", *"case 4", "enter")
         matches(pilot.app, "find-questions")
         assert len(browse(pilot).attempt_list) == 2
@@ -101,31 +71,15 @@ async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) 
         assert browse(pilot).attempt_list.current is not None
 
 
-async def test_find_that_leaves_nothing_is_not_applied(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_find_that_leaves_nothing_is_not_applied(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await press(pilot, "slash", *"zzz", "enter")
         assert len(browse(pilot).attempt_list) == 12
         assert "No attempt is left" in shown(pilot)
 
 
-@pytest.mark.slow
-async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
-    async with viewer(140, 40) as pilot:
-        await press(pilot, *["down"] * 6, "enter", "slash", *"aspirin", "enter")
-        matches(pilot.app, "find-messages")
-        seen = []
-        for _ in range(14):
-            state = browse(pilot).tree_state
-            assert state is not None
-            seen.append(state.cursor)
-            await press(pilot, "n")
-        assert set(seen) >= {f"step {number}" for number in range(6)}
-        await press(pilot, "escape")
-        assert "answer" in shown(pilot)
-
-
-async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_next_wrong_next_error_and_back(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         rows = []
         for key in ("w", "w", "e", "W", "E"):
             await press(pilot, key)
@@ -134,8 +88,8 @@ async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
         assert "the server went away" in shown(pilot)
 
 
-async def test_sorting(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_sorting(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await press(pilot, "s", "c", "enter")
         first = browse(pilot).attempt_list.row_at(0)
         assert first is not None
@@ -146,14 +100,14 @@ async def test_sorting(viewer: Open) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), pytest.param(160, 45, marks=pytest.mark.slow)])
-async def test_the_compare_screen(viewer: Open, width: int, height: int) -> None:
-    async with viewer(width, height) as pilot:
+async def test_the_compare_screen(pages: Pages, width: int, height: int) -> None:
+    async with viewer(pages, size=(width, height)) as (_, pilot):
         await press(pilot, "down", "c")
         matches(pilot.app, f"compare-{width}x{height}")
 
 
-async def test_help_lists_every_key_and_the_signs(viewer: Open) -> None:
-    async with viewer(100, 60) as pilot:
+async def test_help_lists_every_key_and_the_signs(pages: Pages) -> None:
+    async with viewer(pages, size=(100, 60)) as (_, pilot):
         await press(pilot, "question_mark")
         await pilot.pause(0.2)
         for words in ("Next wrong", "right, ✗ wrong", "Match before"):
@@ -167,8 +121,8 @@ def test_every_key_has_an_id_and_a_description() -> None:
     assert [one for one in bindings() if not one.id or not one.description] == []
 
 
-async def test_the_mouse_chooses_and_opens(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_the_mouse_chooses_and_opens(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await pilot.click("#attempts", offset=(5, 4))
         await settle(pilot)
         assert browse(pilot).attempt_list.row == 2
@@ -177,22 +131,22 @@ async def test_the_mouse_chooses_and_opens(viewer: Open) -> None:
         assert pilot.app.focused is browse(pilot).tree_pane
 
 
-async def test_a_pane_can_be_enlarged(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_a_pane_can_be_enlarged(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await press(pilot, "tab", "tab", "z")
         assert browse(pilot).maximized is browse(pilot).pager
         await press(pilot, "z")
         assert browse(pilot).maximized is None
 
 
-async def test_copy_takes_the_text_as_it_was_recorded(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_copy_takes_the_text_as_it_was_recorded(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await press(pilot, "y")
         assert pilot.app.clipboard == "\n".join(block.text for block in browse(pilot).pager.blocks)
 
 
-async def test_the_mouse_selects_text_for_copying(viewer: Open) -> None:
-    async with viewer() as pilot:
+async def test_the_mouse_selects_text_for_copying(pages: Pages) -> None:
+    async with viewer(pages, size=(80, 24)) as (_, pilot):
         await pilot.mouse_down("#detail", offset=(1, 2))
         await pilot.hover("#detail", offset=(9, 2))
         await pilot.mouse_up("#detail", offset=(9, 2))
@@ -201,16 +155,5 @@ async def test_the_mouse_selects_text_for_copying(viewer: Open) -> None:
 
 
 async def test_one_run_cannot_be_compared(store: Store) -> None:
-    app = TraceApp(Pages(store, store.runs()[:1]))
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await press(pilot, "c")
+    async with viewer(Pages(store, store.runs()[:1]), "c", size=(80, 24)) as (app, _):
         assert "needs two runs" in screen(app)
-
-
-@pytest.mark.slow
-async def test_leaving_the_find_bar_changes_nothing(viewer: Open) -> None:
-    async with viewer() as pilot:
-        await press(pilot, "slash", *"zzz", "escape")
-        assert len(browse(pilot).attempt_list) == 12
-        assert pilot.app.focused is browse(pilot).attempts
-        assert not browse(pilot).query_one(Input).has_focus

@@ -9,7 +9,7 @@ from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.widgets import Lines, Pager, Rows
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import current, press, screen, settle, viewer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_what_a_test_looks_at_is_rendered")]
 
@@ -32,9 +32,7 @@ def overrun(app: TraceApp) -> list[str]:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_no_line_is_cut(pages: Pages, size: tuple[int, int]) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=size) as pilot:
-        await press(pilot, *["down"] * 6)
+    async with viewer(pages, *["down"] * 6, size=size) as (app, pilot):
         assert overrun(app) == []
         shown = screen(app)
         assert "paid $0.04, full price $0.04" in shown
@@ -47,11 +45,8 @@ async def test_no_line_is_cut(pages: Pages, size: tuple[int, int]) -> None:
 
 
 async def test_the_viewer_follows_the_size_of_the_terminal(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(200, 60)) as pilot:
-        await press(pilot, *["down"] * 6, "tab", "down", "down")
-        browse = app.screen
-        assert isinstance(browse, BrowseScreen)
+    async with viewer(pages, *["down"] * 6, "tab", "down", "down", size=(200, 60)) as (app, pilot):
+        browse = current(app, BrowseScreen)
         wide = [pane.region.y for pane in (browse.attempts, browse.tree_pane, browse.pager)]
         assert wide[0] == wide[2] < wide[1], "the detail is next to both lists"
         for size in ((80, 24), (120, 40), (60, 20), (200, 60)):

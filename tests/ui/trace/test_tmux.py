@@ -130,23 +130,6 @@ def test_what_is_longer_than_the_terminal_is_paged(terminal: Terminal) -> None:
     assert re.search(r"✗ plain: B +│ ✓ seeker\[rounds=3\]: A", shown)
 
 
-def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:
-    shutil.copytree(quiz, tmp_path / "home")
-    plain = Terminal(tmp_path, NO_COLOR="1")
-    try:
-        plain.command("trace", "plain", "seeker")
-        plain.see("1 of 12", "quiz/000, plain")
-        # Colours that are grey: the three parts of each are the same.
-        shown = plain.screen(codes=True)
-        colours = re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", shown)
-        assert all(len(set(parts)) == 1 for parts in colours)
-        assert re.search(r"\x1b\[[\d;]*\b7[;m]", shown), "the cursor cannot be seen"
-        plain.type("q")
-        plain.prompt()
-    finally:
-        plain.close()
-
-
 @pytest.mark.slow
 def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path) -> None:
     with Store(tmp_path / "home") as store:
