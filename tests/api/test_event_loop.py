@@ -92,23 +92,6 @@ def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(
     assert (stats["answered"], stats["answered_twice"]) == (LIMIT, [])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["async inside", *(pytest.param(kind, marks=pytest.mark.weekly) for kind in ("sync", "sync inside"))]
-)
-def test_ctrl_c_twice_stops_at_once(tmp_path: Path, kind: str) -> None:
-    with openai_server("--latency", "600") as server:
-        process = script(kind, server, tmp_path)
-        until_asked(process, server, IN_FLIGHT)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        assert "Finishing" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 7, err
-    assert attempts(tmp_path / "runs") == 0
-
-
 async def asked(server: Running, count: int) -> None:
     while (await asyncio.to_thread(server.stats))["asked"] < count:  # noqa: ASYNC110 - of another process
         await asyncio.sleep(0.02)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli, succeeded
-from tests.servers.process import openai_server
 
 RUN = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]", "--concurrency", "2"]
 CLAIM = "separated(direct, vanilla_rag) @ 80%"
@@ -82,24 +78,6 @@ def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], sa
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3  # two lines name the runs
     assert json.loads(command("runs", "ls", "--json").stdout)["runs"] == []
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_decision(command: Cli, tmp_path: Path) -> None:
-    with openai_server("--latency", "0.05", "--jitter", "0.05") as server:
-        claim = ["--until", "accuracy(direct) > 10% @ 99.9%", "--seed", "2", "--json", "--display", "none"]
-        run = ["run", "--agent", "direct", "--agent", "direct_cot", *claim]
-        run += ["--model", "openai:served", "--base-url", server.url, "--concurrency", "2"]
-        found = []
-        for home, kill in (("whole", False), ("killed", True)):
-            environment = {"RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
-            if kill:
-                server.kills([sys.executable, "-m", "ragrounds", *run], {**os.environ, **environment}, after=6)
-            done = succeeded(command(*run, **environment))
-            found.append(json.loads(done.stdout)["until"])
-    whole, killed = found
-    assert whole["state"]["decision"] != "undecided"
-    assert killed["state"] == whole["state"]
 
 
 def test_the_exit_code_says_what_came_of_the_claim(command: Cli) -> None:

@@ -49,25 +49,6 @@ def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
     assert "no difference is significant" in text
 
 
-def test_the_summary_names_agents_and_says_what_its_table_says(store):
-    asked = questions(40)
-    runs = [add_run(store, "one", asked, [1] * 10 + [0] * 30), add_run(store, "two", asked, [1] * 25 + [0] * 15)]
-    comparison = compare(store, runs)
-    (made,) = conclusions(comparison.tables[0])
-    tests = comparison.tables[0].pairs[0].tests
-    assert (made.difference, made.low, made.high) == (tests.difference, tests.low, tests.high)
-    assert (made.p, made.corrected) == (tests.p_mcnemar, False)
-    text = summary(comparison, ())
-    low, high = f"{100 * tests.low:+.1f}", f"{100 * tests.high:+.1f}"
-    said = "two is significantly better than the other: 62.50 %, +37.50 points"
-    assert f"{said} (95 %: {low} to {high})." in text
-    # The other way round the same is said of the same two.
-    assert said in summary(compare(store, runs[::-1]), ())
-    runs.append(add_run(store, "three", asked, [1] * 10 + [0] * 30))
-    text = summary(compare(store, runs), ())
-    assert "two is significantly better than both others" in text
-
-
 def test_the_test_is_of_the_mean_over_datasets_like_the_figure_beside_it(store):
     # Of all questions alike 15 speak for each side (p 1); the mean over datasets goes up by 34 points.
     asked = questions(48, "x/large") + questions(12, "x/small")

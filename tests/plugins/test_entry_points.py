@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds
+from ragrounds.api.doctor import doctor
 from ragrounds.base import plugins
 from ragrounds.base.errors import UserError
 from ragrounds.base.plugins import imported, is_import_path
@@ -119,6 +120,14 @@ def test_a_name_of_two_packages_is_nobodys(install: Install) -> None:
     with pytest.raises(UserError, match=r"plug_two 1\.2 too"):
         find_analysis("mine")
     assert find_analysis("plug_one:MADE").name == "mine"
+
+
+def test_doctor_names_what_is_broken_and_groups_that_there_are_not(install: Install, tmp_path: Path) -> None:
+    install("plug_bad", "mine = plug_bad:MADE", "1 / 0")
+    install("plug_odd", "x = y:z", "", group="analysis")
+    said = "\n".join(doctor(home=tmp_path).lines())
+    assert "broken: importing the package plug_bad 1.2 failed: ZeroDivisionError" in said
+    assert "there is no such group. Did you mean 'ragrounds.analyses'" in said
 
 
 @pytest.mark.parametrize("name", ["my/own", "my name", "mine[k=1]", "1st", "päckchen"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 import xml.etree.ElementTree as ET
@@ -24,21 +23,6 @@ from tests.conftest import Cli, succeeded
 
 HOSTILE = "</svg><script>alert(1)</script>\x1b[31m\u202e & \"' ]]>"
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def frontier(count: int) -> Picture:
-    marks = tuple(
-        Mark(
-            name=f"strategy number {at}[top_k=8]",
-            x=0.001 * (at + 1),
-            value=0.4 + 0.01 * (at % 7),
-            low=0.35,
-            high=0.55,
-            full=at < 3,
-        )
-        for at in range(count)
-    )
-    return Picture(title="Frontier", x="dollars a question", marks=marks, x_unit="dollars", steps=True)
 
 
 def every_kind(name: str = "run") -> dict[str, Picture]:
@@ -243,12 +227,8 @@ def commands(command: Cli, folder: Path) -> None:
 
 
 def test_a_fresh_drawing_is_the_same_letter_by_letter() -> None:
-    for picture in (*every_kind().values(), frontier(25)):
+    for picture in every_kind().values():
         assert svg(picture) == svg(picture)
-
-
-def test_the_document_is_small() -> None:
-    assert len(io.BytesIO(svg(frontier(30)).encode()).getvalue()) < 30_000
 
 
 def test_rows_begin_in_one_column_whatever_the_width_of_their_names() -> None:
