@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api import agents, choices, data, index, trace
-from ragrounds.api.trace import AttemptQuery
+from ragrounds.api import agents, choices, data, index
 from ragrounds.extensions.exchange import functions as exchange
 
 
@@ -53,19 +52,3 @@ async def test_an_index_is_built_inside_a_running_loop(tmp_path: Path) -> None:
     assert index.list_indexes(home=tmp_path) == []
     with pytest.raises(rr.UserError, match="`skip_bad`"):
         index.build("bad", folder / "b.jsonl", home=tmp_path)
-
-
-def test_attempts(tmp_path: Path) -> None:
-    with pytest.raises(rr.UserError, match="no runs yet"):
-        trace.list_attempts(home=tmp_path)
-    rr.run("sample", ["direct", "vanilla_rag[top_k=8]"], limit=12, progress=False, home=tmp_path)
-    wrong = trace.list_attempts(AttemptQuery(runs=["direct"], where="wrong"), home=tmp_path)
-    assert {one.outcome for one in wrong} <= {"answered", "abstained", "unreadable"}
-    assert len(trace.list_attempts(home=tmp_path)) == 24
-    assert len(trace.list_attempts(AttemptQuery(limit=3, sort="cost"), home=tmp_path)) == 3
-    found = trace.run_differences(["direct", "vanilla_rag[top_k=8]"], home=tmp_path)
-    assert (found.first.agent, found.second.agent) == ("direct", "vanilla_rag[top_k=8]")
-    assert found.questions
-    assert [one for one in found.questions if one.first == one.second] == []
-    with pytest.raises(rr.UserError, match="Did you mean 'cost'"):
-        trace.list_attempts(AttemptQuery(sort="costs"), home=tmp_path)

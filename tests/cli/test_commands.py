@@ -12,48 +12,6 @@ import pytest
 
 from tests.conftest import ROOT, Cli, succeeded
 
-SCORES = ("mirage", "strict", "robust", "facts")
-
-
-@pytest.mark.slow
-def test_run_without_arguments_compares_three_agents_on_the_sample(forked_cli: Cli, command: Cli) -> None:
-    done = succeeded(forked_cli("run", "--json"))
-    found = json.loads(done.stdout)
-    assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
-    tables = {table["scorer"]: table for table in found["tables"]}
-    assert set(tables) >= set(SCORES)
-    accuracy = [line["overall"]["value"] for line in tables["strict"]["lines"]]
-    # What retrieval brings is what the sample is there to show.
-    assert accuracy[0] < accuracy[1] < accuracy[2]
-    assert all(row["cost_paid"] == 0 for row in found["rows"])
-    assert "next:" not in done.stderr  # talk about tables is for those who see tables
-    again = command("run")
-    assert "0 model calls made" in again.stderr
-    assert "These figures come from a built-in word-matching baseline, not a language model." in " ".join(
-        again.stdout.split()
-    )
-    assert "next:" in again.stderr
-    assert "strict" in command("run", "--full").stdout
-    assert "calls made" not in again.stdout
-
-
-def test_show_prints_every_step_and_interprets_nothing(command: Cli) -> None:
-    assert command("run", "--display", "none", "--limit", "5").returncode == 0
-    runs = json.loads(command("runs", "ls", "--json").stdout)["runs"]
-    shown = succeeded(command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full"))
-    for part in ("retrieve “", "query of hop 1", "answer ", "[system]", "### Options", "strict"):
-        assert part in shown.stdout
-    assert len(runs) == 3
-    as_json = json.loads(command("show", "direct", *_first_question(command), "--json").stdout)
-    assert as_json["steps"][0]["calls"][0]["asked"]["messages"][0]["role"] == "system"
-    assert command("runs", "rm", "direct").returncode == 0
-    assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 2
-
-
-def _first_question(command: Cli) -> list[str]:
-    listed = json.loads(command("trace", "direct", "--format", "json", "--limit", "1").stdout)
-    return [listed["attempts"][0]["question_id"]]
-
 
 @pytest.mark.parametrize("display", ["plain", "json", "none", "full"])
 def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: str) -> None:

@@ -31,23 +31,6 @@ def test_fetch_says_the_licence_first_and_registers(command, public):
     assert not done.stdout
 
 
-def test_a_cut_download_is_one_line_and_goes_on(command, public):
-    public.way = "cut"
-    done = command("data", "fetch", "mirage")
-    assert done.returncode == 2
-    assert "the same command resumes" in done.stderr.splitlines()[-1]
-    public.way = "whole"
-    assert command("data", "fetch", "mirage").returncode == 0
-    assert public.ranges[-1] == f"bytes={len(CONTENT) // 2}-"
-
-
-def test_what_cannot_be_fetched(command):
-    done = command("data", "fetch", "ogcarebench")
-    assert done.returncode == 2
-    assert "cannot be fetched" in done.stderr
-    assert "Did you mean 'mirage'" in command("data", "fetch", "mirag").stderr
-
-
 def test_verify_checks_the_hash_of_a_registered_copy(command, public, home):
     command("data", "fetch", "mirage")
     done = command("data", "verify", "mirage", "--json")
@@ -75,12 +58,3 @@ def test_verify_what_no_card_describes(command, tmp_path):
     assert "mine.jsonl: not described by the card" in done.stdout
     assert "only the size was checked" in done.stderr
     assert command("data", "verify", "sample").returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.data
-def test_verify_the_real_file(command, data):
-    command("data", "add", "mirage", str(data / "mirage/benchmark.json"))
-    done = succeeded(command("data", "verify", "mirage"))
-    assert "7,663 questions" in done.stdout
-    assert "benchmark.json: as published" in done.stdout

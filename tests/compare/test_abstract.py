@@ -68,15 +68,6 @@ def test_open_attempts_that_could_turn_a_difference_round_leave_nothing_conclude
     assert lack == "2 attempts failed; they count as not correct (few: 2 of 40)."
 
 
-def test_an_open_difference_that_the_table_marks_is_not_called_insignificant(store):
-    runs = [
-        add_run(store, name, ASKED, right(*c)) for name, c in (("high", (36,)), ("low", (8,)), ("broken", (8, ...)))
-    ]
-    _, (_, said), _ = told(store, runs)
-    assert "better than 1 of 2 others: 90.00 %; open attempts could reverse the difference to broken" in said
-    assert "not significantly different" not in said
-
-
 def test_answers_that_no_judge_and_no_scorer_read_are_apart(store):
     long = [replace(one, kind="long", options={}) for one in ASKED]
     judged = add_run(store, "judged", long, [1.0] * 30 + [None] * 10, scorer="equivalent")

@@ -10,7 +10,6 @@ from ragrounds.evals.analyses.pictures import across_axis
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats import stratified_mean
-from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.agent_names import agent_names
 from ragrounds.ui.pictures.chart_svg import svg
 from ragrounds.ui.pictures.chart_text import draw
@@ -149,22 +148,6 @@ def test_measures_are_named():
     assert cost_measure("model_calls") == "model_calls"
     with pytest.raises(UserError, match=r"'token' is unknown\. Did you mean 'tokens'"):
         cost_measure("token")
-
-
-def test_joint_means_keep_pairs_strata_and_clusters_together():
-    strata = ["a"] * 4 + ["b"] * 2
-    one = [1.0, 0.0, 1.0, 0.0, 1.0, None]
-    other = [0.0, 1.0, 0.0, 1.0, 0.0, 5.0]
-    means, draws = joint_means([one, other], strata, ["", "", "", "", "s", "s"], resamples=500, seed=1)
-    assert means == pytest.approx([(0.5 + 1.0) / 2, (0.5 + 2.5) / 2])
-    # In stratum a the columns always add up to 1; stratum b has one cluster, so it never moves.
-    assert draws.sum(axis=1) == pytest.approx(np.full(500, (1.0 + 1.0 + 2.5) / 2))
-    assert np.std(draws[:, 0]) == pytest.approx(0.5 * 0.5 / 2, rel=0.15)
-
-
-def test_joint_means_refuses_columns_of_other_lengths():
-    with pytest.raises(ValueError, match="one entry a question"):
-        joint_means([[1.0]], ["a", "b"], ["", ""])
 
 
 def test_the_svg_is_xml_with_bars_and_inert_names(store):

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from ragrounds.evals.scorers import catalogue, described
-from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words
+from ragrounds.evals.scorers.words import recall_words
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import upsert
 from ragrounds.evals.store.row_sums import summed_meta
@@ -28,24 +27,6 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget() -> None:
     for known in (catalogue._NAMED, catalogue._TOLD, catalogue._PATHS):
         known.clear()
-
-
-def test_words_are_kept_and_moved(tmp_path: Path) -> None:
-    catalogue.scorer_name(f"{SCORER}:BREVITY")
-    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
-        keep_words(one, ["brevity", "robust", "never-heard-of"])
-        forget()
-        assert described("brevity").unit == catalogue.NO_UNIT
-        copy_words(one.engine, two.engine)
-        copy_words(one.engine, two.engine)
-        recall_words(two)
-        found = described("brevity")
-        assert (found.unit, found.direction, found.summary) == ("words", "lower", "words of the answer")
-        assert found.kinds == ("choice", "long")
-        assert not found.computes
-        with two.engine.connect() as reading:
-            keys = reading.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("scorer:"))).all()
-        assert [key for (key,) in keys] == ["scorer:brevity"]
 
 
 def test_words_of_unknown_origin_are_not_believed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ragrounds.cli.output import print_json
 from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict, StopRecord
 from ragrounds.ui.tables.claim_text import stop_text
-from ragrounds.ui.text import figure_text, in_scale, number_of, percent, points
+from ragrounds.ui.text import figure_text, in_scale, percent, points
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,6 @@ def test_json_has_none_either(capfdbinary):
     out = capfdbinary.readouterr().out
     assert b"-0.0" not in out
     assert json.loads(out) == {"version": 2, "a": 0.0, "b": [0.0, {"c": [0.0, -1.5]}]}
-
-
-def test_numbers_go_with_their_nouns():
-    assert [number_of(n, "call") for n in (0, 1, 2, 2000)] == ["0 calls", "1 call", "2 calls", "2,000 calls"]
-    assert [number_of(n, "match") for n in (1, 2)] == ["1 match", "2 matches"]
 
 
 @pytest.mark.parametrize(

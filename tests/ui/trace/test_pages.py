@@ -5,17 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import pytest
-
-from ragrounds.base.records import OUTCOMES, outcome
+from ragrounds.base.records import outcome
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from tests.ui.trace.making import attempt, make_run, score
-
-
-def names(pages: Pages, order: object) -> list[tuple[str, str]]:
-    return [(one.run.agent.partition("[")[0], one.question.id[-1]) for one in pages.read(order)]  # type: ignore[arg-type]
 
 
 def test_every_question_has_a_row_in_the_order_asked(pages: Pages) -> None:
@@ -88,22 +82,6 @@ def test_the_first_preferred_scorer_counts_and_is_named(store: Store, pages: Pag
     assert published.read([1])[0].scorer == "strict"  # not scored by mirage
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        ("wrong", ["p1", "p2", "p3", "s4"]),
-        ("failed or abstained", ["p2", "p3"]),
-        ("not run", ["p5", "s2", "s3", "s5"]),
-        ("subject:neuro run=plain-run", ["p1", "p3", "p5"]),
-        ('about:"CASE 4"', ["p4", "s4"]),
-        ('about:"bed REST" right', ["p0", "p4", "s0", "s1"]),
-        ('about:"no such words"', []),
-    ],
-)
-def test_filters(pages: Pages, wanted: str, expected: list[str]) -> None:
-    assert [agent[0] + number for agent, number in names(pages, pages.order(wanted))] == expected
-
-
 def test_sorting_puts_what_is_not_known_last_either_way(pages: Pages) -> None:
     known = [one.model_calls for one in pages.read(pages.order("", "model_calls"))]
     assert known[:3] == [4, 4, 4]
@@ -111,12 +89,6 @@ def test_sorting_puts_what_is_not_known_last_either_way(pages: Pages) -> None:
     rising = [one.seconds for one in pages.read(pages.order("", "time", descending=False))]
     assert rising[:8] == sorted(rising[:8])
     assert rising[-4:] == [None] * 4
-
-
-def test_counts_and_subjects(pages: Pages) -> None:
-    counts = {name: len(pages.order(f"run:plain-run status:{name}")) for name in OUTCOMES}
-    assert {name: n for name, n in counts.items() if n} == {"answered": 3, "abstained": 1, "failed": 1, "not_run": 1}
-    assert pages.values("subject") == [("cardiology", 3 * len(pages.runs)), ("neurology", 3 * len(pages.runs))]
 
 
 def test_questions_on_which_two_runs_differ(pages: Pages) -> None:
