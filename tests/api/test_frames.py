@@ -35,36 +35,6 @@ def checked(result: rr.Result, name: str) -> pd.DataFrame:
     return made
 
 
-@pytest.mark.usefixtures("home")
-def test_every_frame_of_runs_has_its_columns() -> None:
-    result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=6, epochs=2)
-    made = {name: checked(result, name) for name in result.frames}
-    assert result.frames[:2] == ("figures", "pairs")
-    attempts, calls, passages = made["attempts"], made["calls"], made["passages"]
-    order = [question.id for question in result.benchmark.questions]
-    assert attempts["question_id"].tolist() == [id for _ in range(2) for id in order for _ in range(2)]
-    assert attempts["epoch"].tolist() == [0, 1] * 12
-    assert len(attempts) == len(attempts[["run", "question_id", "epoch"]].drop_duplicates()) == 24
-    assert attempts["model_calls"].sum() == (calls["kind"] == "model").sum() == 24
-    assert attempts["searches"].sum() == (calls["kind"] == "search").sum() == 12
-    assert passages["rank"].tolist() == [1, 2] * 12
-    assert passages["gold"].any()
-    assert set(made["scores"]["run"]) == set(result.ids)
-    figures = made["figures"]
-    shown = {line.run: line.overall.value for line in result.comparison.shown_tables()[0][0].lines}
-    assert dict(zip(figures["run"][:2], figures["value"][:2], strict=True)) == shown
-    runs = made["runs"]
-    assert runs["completed"].tolist() == [12, 12]
-    assert runs["model_calls"].tolist() == [12, 12]
-    assert runs["searches"].tolist() == [0, 12]
-    loaded = rr.load(result.ids[0])
-    assert loaded.frames[0] == "attempts"
-    pd.testing.assert_frame_equal(loaded.to_pandas(), attempts[:12])
-    assert rr.runs().to_pandas().equals(runs)
-    assert checked(rr.ledger(by="run"), "ledger")["run"].tolist() == list(reversed(result.ids))
-    assert len(checked(rr.benchmark(limit=3), "questions")) == 3
-
-
 def stored(home: Path, attempts: list[Attempt], count: int, epochs: int = 1) -> Run:
     """A run in the store of that folder."""
     questions = [Question(id=f"q{n}", benchmark="b", text=f"number {n}?", kind="long") for n in range(count)]

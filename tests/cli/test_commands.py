@@ -113,13 +113,6 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
 
 
 @pytest.mark.slow
-def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> None:
-    done = succeeded(command("data", "audit", f"mirage:{data / 'mirage' / 'benchmark.json'}"))
-    assert "78 in mirage/mmlu (clinical_knowledge) and mirage/mmlu (college_medicine)" in done.stdout
-    assert "mirage/medmcqa: right letters A 32 %" in done.stdout
-
-
-@pytest.mark.slow
 @pytest.mark.weekly
 def test_the_real_questions_through_the_wire(data: Path) -> None:
     """The smaller form of perf/mirage_wire.py, which also kills the run and goes on."""

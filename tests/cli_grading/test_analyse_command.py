@@ -74,11 +74,6 @@ def test_k_is_used(ran):
     assert one["found_right"] + one["found_wrong"] <= all_["found_right"] + all_["found_wrong"]
 
 
-def test_the_list(command):
-    listed = command("list", "analyses").stdout
-    assert [name for name in ("passages", *analyses()) if name not in listed] == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -187,16 +187,3 @@ def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatc
     frame = load("plain", home=home).to_pandas("attempts")
     assert list(frame["notes"].dropna()) == ["Ada L.: why"]
     assert frame["marks"].isna().all()
-
-
-def test_hops_in_every_format(trace: Trace) -> None:
-    text = trace("seeker", "--hops", "--format", "text").stdout.splitlines()
-    assert text[0].split() == "question search 1 search 2 search 3 ans likely".split()  # no terminal: 80 columns
-    assert "★1●" in text[1]
-    assert "8 passages ★3 gold" in text[-1]
-    data = json.loads(trace("seeker", "--hops", "--where", "wrong", "--format", "json").stdout)["attempts"]
-    assert [one["question_id"] for one in data] == ["quiz/004"]
-    assert [hop["query"] for hop in data[0]["hops"]] == ["query 0", "query 1", "query 2"]
-    assert data[0]["hops"][1]["gold"] == [{"rank": 1, "passage": "doc1#1", "fate": "seen"}]
-    assert data[0]["cause"]["word"] == "not shown"
-    assert "read it whole, and the prompt of the answer did not hold it" in data[0]["cause"]["text"]
