@@ -7,14 +7,10 @@ import contextlib
 import itertools
 import json
 import os
-import resource
-import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -144,87 +140,6 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
         again = planned(store, "vanilla_rag", asked, golds, ScriptedModel())
         assert again.run.id == ids[0]
         assert (await replayed(store, [again], asked, golds)).calls_made == 0
-
-
-# Disks
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MB: a run of big replies needs 11 with its write-ahead log."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    size = ["-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
-    if mount is None or subprocess.run([mount, *size], capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a small file system")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def big_replies(url: str) -> list[str]:
-    words = ["--agent", "direct", "--limit", "60", "--concurrency", "4", "--model", MODEL, "--base-url", url]
-    return [*words, "--display", "none", "--json"]
-
-
-def check_goes_on(
-    first: subprocess.CompletedProcess[str], again: subprocess.CompletedProcess[str], home: Path, server: Running
-) -> None:
-    """The first stopped with one line, the second finished the same run without asking again what was written."""
-    assert first.returncode == 2, first.stderr
-    assert len(lines(first)) == 1
-    assert "Cannot write to the store" in lines(first)[0]
-    assert again.returncode == 0, again.stderr
-    found = kept(home)
-    assert [attempt.status for attempt in found] == ["completed"] * 60
-    assert len(server.stats()["answered_twice"]) <= 4  # what was in flight when the disk was full was not written
-    with sqlite3.connect(home / "store.sqlite") as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
-
-
-@pytest.mark.slow
-def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
-    forked_cli: Cli, command: Cli, small_disk: Path
-) -> None:
-    home, filler = small_disk / "home", small_disk / "filler"
-    with openai_server("--reply-bytes", "20000") as server:
-        filler.write_bytes(b"x" * (23 << 20))
-        first = forked_cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
-        filler.unlink()
-        again = command("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
-        check_goes_on(first, again, home, server)
-
-
-@pytest.mark.slow
-def test_a_limit_on_file_sizes_is_met_like_a_full_disk(command: Cli, home: Path, tmp_path: Path) -> None:
-    if shutil.which("prlimit") is None:
-        pytest.skip("needs prlimit (util-linux)")
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    with openai_server("--reply-bytes", "20000") as server:
-        run = ["run", *big_replies(server.url)]
-        limited = ["prlimit", "--fsize=500000", sys.executable, "-m", "ragrounds", *run]
-        first = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ})
-        check_goes_on(first, command(*run), home, server)
-
-
-@pytest.mark.parametrize("there", [False, True])
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_written_is_one_line(small_disk: Path, command: Cli, there: bool) -> None:
-    home = small_disk / "home"
-    words = ["run", "--limit", "2", "--agent", "direct", "--display", "none"]
-    if there:
-        assert command(*words, RAGROUNDS_HOME=str(home)).returncode == 0
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    # What is there is looked at; only what has to be kept is refused.
-    for arguments in ([*words, "--new"], ["runs", "gc", "--yes"], ["compare", "direct"]):
-        done = command(*arguments, RAGROUNDS_HOME=str(home))
-        if there and arguments[0] != "run":
-            assert (done.returncode, lines(done)) == (0, [])
-            continue
-        assert done.returncode == 2, done.stderr
-        assert len(lines(done)) == 1
-        assert str(home) in lines(done)[0]
 
 
 # Flipped bits

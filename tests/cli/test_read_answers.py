@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Cli, succeeded
 
 ALWAYS_RIGHT = '''
@@ -19,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from ragrounds.evals.benchmarks import load
 
 SAMPLE = load("sample", Path("unused"))
-GOLD = {{one.text: (SAMPLE.golds[one.id].answer, one.options) for one in SAMPLE.questions}}
+GOLD = {one.text: SAMPLE.golds[one.id].answer for one in SAMPLE.questions}
 
 
 class State(TypedDict, total=False):
@@ -29,9 +27,7 @@ class State(TypedDict, total=False):
 
 def say(state):
     asked = next(text for text in GOLD if state["question"].startswith(text))
-    label, options = GOLD[asked]
-    text = options.get(label, "")
-    return {{"answer": {phrase}}}
+    return {"answer": f"I think it is {GOLD[asked]}."}
 
 
 def build():
@@ -41,30 +37,10 @@ def build():
     graph.add_edge("say", END)
     return graph
 '''
-PHRASES = (
-    'f"I think it is {label}."',
-    'f"({label}) is correct, because the passages say so."',
-    'f"The findings are typical.\\n\\nMy final answer: **{label}) {text}**"',
-    'f"It\'s most likely {text[:1].lower()}{text[1:]}."',
-)
-
-
-@pytest.mark.slow
-def test_a_graph_that_is_always_right_is_right_whatever_its_words(command: Cli, tmp_path: Path) -> None:
-    agents = []
-    for number, phrase in enumerate(PHRASES):
-        (tmp_path / f"right{number}.py").write_text(ALWAYS_RIGHT.format(phrase=phrase))
-        agents += ["--agent", str(tmp_path / f"right{number}.py:build")]
-    done = succeeded(command("run", *agents, "--benchmark", "sample", "--display", "none", "--json"))
-    made = json.loads(done.stdout)
-    (choice,) = (one for one in made["headlines"] if one["kind"] == "choice")
-    assert choice["scorer"] == "robust"
-    (table,) = (one for one in made["tables"] if one["scorer"] == "robust")
-    assert [line["overall"]["value"] for line in table["lines"]] == [1.0] * 4
 
 
 def test_it_is_said_where_the_scorer_in_the_table_reads_otherwise(command: Cli, tmp_path: Path) -> None:
-    (tmp_path / "right.py").write_text(ALWAYS_RIGHT.format(phrase=PHRASES[0]))
+    (tmp_path / "right.py").write_text(ALWAYS_RIGHT)
     agent = str(tmp_path / "right.py:build")
     done = succeeded(command("run", "--agent", agent, "--limit", "8", "--scorer", "strict", "--display", "none"))
     assert done.stdout.startswith("Accuracy (strict reading):")

@@ -35,12 +35,13 @@ def add_run(
     documents=None,
     id=None,
     servers=None,
+    asked_by=None,
     model_calls=1,
     unanswered=0,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
     ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored;
-    `documents` names the gold documents of questions, by their places."""
+    `documents` names the gold documents of questions, by their places, `asked_by` the command."""
     golds = {
         question.id: Gold(question_id=question.id, answer=gold, documents=(documents or {}).get(place, ()))
         for place, question in enumerate(asked)
@@ -57,6 +58,7 @@ def add_run(
         created=1.0,
         origin=origin,
         servers=servers or {},
+        asked=asked_by,
     )
     store.add_run(run, asked, golds)
     attempts, scores = [], []

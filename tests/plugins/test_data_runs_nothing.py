@@ -45,36 +45,12 @@ def other(tmp_path: Path) -> Path:
                 "models": {"model": "import:planted:OBJ"},
                 "corpus": "planted:OBJ",
             }
-            run = add_run(
-                store, agent, questions(benchmark="planted:FAMILY"), [1, 0, 1, 0], identity=identity, id=f"run-{place}"
-            )
-            scored = store.scores(run)
-            store.remove(run)
-            asked = Asked(str(tmp_path), ("--benchmark", "planted:FAMILY:x", "--agent", agent))
-            kept = type(run)(**{**{name: getattr(run, name) for name in run.__struct_fields__}, "asked": asked})
-            again = questions(benchmark="planted:FAMILY")
-            store.add_run(kept, again, {one.id: gold_of(one.id) for one in again})
-            add_attempts(store, kept, again, scored)
+            add_run(
+                store, agent, questions(benchmark="planted:FAMILY"), [1, 0, 1, 0], identity=identity, id=f"run-{place}",
+                scorer="planted:SCORER", texts=dict.fromkeys(range(4), "planted:build"),
+                asked_by=Asked(str(tmp_path), ("--benchmark", "planted:FAMILY:x", "--agent", agent)),
+            )  # fmt: skip
     return tmp_path / "theirs" / "store.sqlite"
-
-
-def gold_of(question: str):
-    from ragrounds.base.records import Gold
-
-    return Gold(question_id=question, answer="A")
-
-
-def add_attempts(store, run, asked, scored):
-    from msgspec.structs import replace
-
-    from ragrounds.base.records import Attempt
-
-    for question in asked:
-        attempt = Attempt(
-            run=run.id, question_id=question.id, epoch=0, status="completed", text="planted:build", seconds=0.5
-        )
-        mine = [replace(one, scorer="planted:SCORER") for one in scored if one.question_id == question.id]
-        store.add_attempts(run, [attempt], mine)
 
 
 def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: Path, tmp_path: Path) -> None:

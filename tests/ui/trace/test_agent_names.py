@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.trace.attempt_list import agent_cell
@@ -19,6 +20,14 @@ class NamedRun(Struct, frozen=True):
 
 def named(*agents: str) -> list[NamedRun]:
     return [NamedRun(f"run-{place}f{place}", agent) for place, agent in enumerate(agents, 1)]
+
+
+def test_a_run_has_its_name_of_tables() -> None:
+    runs = named("vanilla_rag[top_k=8]", "direct", "direct")
+    models = [{"models": {"model": name}} for name in ("a:m", "a:m", "a:n")]
+    runs = [replace(run, identity=identity) for run, identity in zip(runs, models, strict=True)]
+    names = names_of_runs(runs)  # type: ignore[arg-type]
+    assert list(names.values()) == ["vanilla_rag[top_k=8]", "direct (a:m)", "direct (a:n)"]
 
 
 @pytest.mark.parametrize(
