@@ -1,4 +1,4 @@
-"""The GitHub Action at the root: what its file may hold, and its steps in bash, from a committed journal."""
+"""The GitHub Action at the root: what its file may hold, and its steps in bash."""
 
 from __future__ import annotations
 
@@ -8,31 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import yaml
 
-import ragrounds as rr
-from ragrounds.extensions.gate.journal import write_journal
-from tests.servers.process import openai_server
+from ragrounds.cli.entry import command_tree
 
 ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 INSTALL, DECIDE = ACTION["runs"]["steps"]
 STEP_KEYS = {"name", "id", "if", "shell", "env", "run", "working-directory", "continue-on-error", "uses", "with"}
-POLICY = """
-error = {error}
-[runs]
-one = "direct"
-two = "direct_cot"
-[run]
-benchmark = "sample"
-model = "openai:served"
-base_url = "{url}"
-[critical]
-"right" = "accuracy(one) {claim}"
-"""
 
 
 def test_its_metadata_are_those_of_a_composite_action() -> None:
@@ -88,44 +73,6 @@ def carried_out(step: dict[str, Any], folder: Path, inputs: dict[str, str], **mo
     return done.returncode, summary.read_text(), outputs.read_text() + done.stderr
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a policy and a journal, recorded from a server that is gone."""
-    folder = tmp_path_factory.mktemp("project")
-    (folder / "evals").mkdir()
-    with openai_server() as server, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("OPENAI_API_KEY", "k")
-        for name, claim, error in (("go", "> 1%", 0.05), ("no-go", "> 99%", 0.05), ("undecided", "> 50%", 1e-9)):
-            (folder / f"evals/{name}.toml").write_text(POLICY.format(url=server.url, claim=claim, error=error))
-        ran = rr.run(
-            "sample", ["direct", "direct_cot"], model="openai:served", base_url=server.url, home=folder / "recorded",
-            progress=False,
-        )  # fmt: skip
-        write_journal(ran, folder / "evals/calls.jsonl", settings=ran.settings)
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "undecided", "verdict", "code"),
-    [("no-go", "pass", "NO-GO", 1),
-     *(pytest.param(*case, marks=pytest.mark.weekly) for case in (
-         ("go", "fail", "GO", 0), ("undecided", "fail", "UNDECIDED", 4), ("undecided", "pass", "UNDECIDED", 0)))],
-)  # fmt: skip
-def test_it_decides_from_a_committed_journal(
-    project: Path, policy: str, undecided: str, verdict: str, code: int
-) -> None:
-    inputs = {"policy": f"evals/{policy}.toml", "journal": "evals/calls.jsonl", "undecided": undecided}
-    home = str(project / f"home-{policy}-{undecided}")
-    ended, summary, outputs = carried_out(DECIDE, project, inputs, RAGROUNDS_HOME=home)
-    assert (ended, outputs.splitlines()[0]) == (code, f"verdict={verdict}"), outputs
-    assert summary.startswith(f"**{verdict} after ")
-    assert "0 model calls made" in outputs
-    suite = ElementTree.parse(project / "ragrounds-gate.xml").getroot()
-    found = suite.get("failures"), suite.get("errors")
-    assert found == {"GO": ("0", "0"), "NO-GO": ("1", "0"), "UNDECIDED": ("0", "1")}[verdict]
-
-
 def stand_in(folder: Path, name: str, code: int = 0) -> str:
     """A folder with a program of this name, which prints, writes its arguments to `called` and ends with this code."""
     program = folder / "bin" / name
@@ -150,6 +97,8 @@ def test_the_exit_code_is_a_verdict_and_inputs_are_values(
     called = (tmp_path / "called").read_text().split("\n")
     assert called[:5] == ["gate", "--journal", "", "--junit", "ragrounds-gate.xml"]
     assert called[-3:] == ["--", policy, ""]
+    known = {name for parameter in command_tree().commands["gate"].params for name in parameter.opts}
+    assert {word for word in called if word.startswith("--") and len(word) > 2} - {policy} <= known
     assert not (tmp_path / "made").exists()
 
 

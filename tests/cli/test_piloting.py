@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli, succeeded
 from tests.servers.scripted_http import GOOD, Scripted, scripted
+from tests.ui.progress.test_screen import Pty
 
 COUNT = 30
 RUN = ["run", "--agent", "direct", "--model", "openai:paid", "--display", "none", "--limit", str(COUNT)]
@@ -166,30 +167,13 @@ def test_the_baseline_is_not_bothered(command: Cli) -> None:
 @pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize(("answer", "code", "asked"), [("n", 1, 8), ("y", 0, COUNT)])
 def test_at_a_terminal_the_user_is_asked(server: Scripted, home: Path, answer: str, code: int, asked: int) -> None:
-    ours, theirs = pty.openpty()
-    try:
-        run = subprocess.Popen(
-            [sys.executable, "-m", "ragrounds", *RUN, "--base-url", server.url],
-            env={**os.environ, **SETTINGS},
-            stdin=theirs,
-            stderr=theirs,
-            stdout=subprocess.DEVNULL,
-        )
-        os.write(ours, f"{answer}\n".encode())
+    command, terminal = [sys.executable, "-m", "ragrounds", *RUN, "--base-url", server.url], Pty(80, 24)
+    with closing(terminal):
+        ends = {"stdin": terminal.slave, "stderr": terminal.slave, "stdout": subprocess.DEVNULL}
+        run = subprocess.Popen(command, env={**os.environ, **SETTINGS}, **ends)
+        os.write(terminal.master, f"{answer}\n".encode())
         assert run.wait(120) == code
-        os.close(theirs)
-        said = b""
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:
-                break
-            if not part:
-                break
-            said += part
-    finally:
-        os.close(ours)
-    assert b"Continue? [y/N]" in said
+        terminal.see("Continue? [y/N]")
     assert server.calls == asked
 
 

@@ -18,22 +18,13 @@ HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylen
 
 
 def graded(home, values, scorer="equivalent", prediction=None, name="direct"):
+    said, given = {1.0: "equivalent", 0.0: "mismatch"}, {"epoch": 0, "scorer": scorer, "answer_status": "answered"}
+    scores = [
+        Score(question_id=f"og/{number}", value=value, prediction=prediction or said.get(value, ""), **given)
+        for number, value in enumerate(values)
+    ]
     with Store(home) as store:
-        run = store.run(name)
-        store.add_scores(
-            run,
-            [
-                Score(
-                    question_id=f"og/{number}",
-                    epoch=0,
-                    scorer=scorer,
-                    value=value,
-                    answer_status="answered",
-                    prediction=prediction or {1.0: "equivalent", 0.0: "mismatch"}.get(value, ""),
-                )
-                for number, value in enumerate(values)
-            ],
-        )
+        store.add_scores(store.run(name), scores)
 
 
 def judged_run(home, name, answers=ANSWERS, count=6):

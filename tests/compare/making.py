@@ -103,3 +103,8 @@ def add_scores(store, run, scorer, values):
     """Score a run by one more scorer: question id → value."""
     given = {"epoch": 0, "scorer": scorer, "answer_status": "answered"}
     store.add_scores(run, [Score(question_id=id, value=value, **given) for id, value in values.items()])
+
+
+def add_runs(store, asked, **right):
+    """Runs of these agents with these scores on the same questions."""
+    return [add_run(store, name, asked, values) for name, values in right.items()]

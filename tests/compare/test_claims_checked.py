@@ -13,7 +13,7 @@ from ragrounds.evals.compare.stopped_runs import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.ui.tables.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.text import UNKNOWN
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_runs, questions
 
 
 def checked(store, runs, claim, **options):
@@ -314,10 +314,7 @@ def test_nothing_times_a_share_is_its_constant(store):
 def test_a_margin_stays_on_the_side_where_it_was_claimed(store, claim, measured, claimed, value):
     # 0.387 stood for a difference of 0.337 with a margin of .05.
     asked = questions(10)
-    runs = [
-        add_run(store, "one", asked, [1, 1, 1, 1, 1, 1, 1, 0, 0, 0]),
-        add_run(store, "two", asked, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]),
-    ]
+    runs = add_runs(store, asked, one=[1, 1, 1, 1, 1, 1, 1, 0, 0, 0], two=[1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
     found = checked(store, runs, claim)
     assert (found.measured, found.claimed, found.value) == (measured, claimed, pytest.approx(value))
     assert found.low < found.value < found.high
@@ -378,10 +375,7 @@ def test_how_attempts_ended_is_counted_over_every_kind_of_question(store):
 )
 def test_open_attempts_keep_a_claim_open(store, claim, decision):
     asked = questions(20)
-    runs = [
-        add_run(store, "whole", asked, [1] * 19 + [0]),
-        add_run(store, "killed", asked, [1, 1, 0, 0] + [...] * 16),
-    ]
+    runs = add_runs(store, asked, whole=[1] * 19 + [0], killed=[1, 1, 0, 0] + [...] * 16)
     (verdict,) = check_claims(store, runs, [claim])
     assert verdict.decision == decision
     said = r"16 of 20 attempts of killed-run are open: they could (reverse|decide) this"
@@ -400,10 +394,7 @@ def test_open_attempts_keep_a_claim_open(store, claim, decision):
 def test_where_nothing_is_told_yet_the_open_attempts_are_named(store, claim, right, said):
     asked = questions(20)
     killed = [1, 0] * 5 + [...] * 10 if "they could" in said else [1] * 10 + [0] * 8 + [...] * 2
-    runs = [
-        add_run(store, "whole", asked, [1] * right + [0] * (20 - right)),
-        add_run(store, "killed", asked, killed),
-    ]
+    runs = add_runs(store, asked, whole=[1] * right + [0] * (20 - right), killed=killed)
     verdicts = check_claims(store, runs, [claim])
     assert verdicts[0].decision == "undecided"
     *_, line = claim_lines(verdicts)

@@ -14,7 +14,7 @@ from ragrounds.evals.scorers import all_scorers, described
 from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
 from ragrounds.ui.tables.comparison_tables import group_table
-from tests.compare.making import add_run, add_scores, questions
+from tests.compare.making import add_run, add_runs, add_scores, questions
 
 
 def test_two_runs_by_hand(store):
@@ -130,11 +130,7 @@ def test_a_paired_difference_draws_duplicates_together(store):
 
 def test_holm_corrects_over_all_pairs(store):
     asked = questions(12)
-    runs = [
-        add_run(store, "one", asked, [0] * 12),
-        add_run(store, "two", asked, [1] * 6 + [0] * 6),
-        add_run(store, "three", asked, [1] * 12),
-    ]
+    runs = add_runs(store, asked, one=[0] * 12, two=[1] * 6 + [0] * 6, three=[1] * 12)
     pairs = compare(store, runs).tables[0].pairs
     raw = [pair.tests.p_mcnemar for pair in pairs]
     assert raw == [pytest.approx(2 / 2**6), pytest.approx(2 / 2**12), pytest.approx(2 / 2**6)]

@@ -11,7 +11,7 @@ from ragrounds.ui.pictures.comparison_pictures import difference_picture
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.tables.comparison_tables import comparison_tables
 from ragrounds.ui.tables.comparison_words import verdict_lines
-from tests.compare.making import add_run, questions
+from tests.compare.making import add_run, add_runs, questions
 
 
 def summary(comparison, scorers):
@@ -52,10 +52,7 @@ def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
 def test_the_test_is_of_the_mean_over_datasets_like_the_figure_beside_it(store):
     # Of all questions alike 15 speak for each side (p 1); the mean over datasets goes up by 34 points.
     asked = questions(48, "x/large") + questions(12, "x/small")
-    runs = [
-        add_run(store, "one", asked, [1] * 44 + [0] * 4 + [0] * 12),
-        add_run(store, "two", asked, [1] * 29 + [0] * 15 + [1] * 4 + [1] * 11 + [0]),
-    ]
+    runs = add_runs(store, asked, one=[1] * 44 + [0] * 4 + [0] * 12, two=[1] * 29 + [0] * 15 + [1] * 4 + [1] * 11 + [0])
     table = compare(store, runs).tables[0]
     (pair,) = table.pairs
     assert (pair.tests.first_only, pair.tests.second_only) == (15, 15)

@@ -56,24 +56,6 @@ async def test_no_answer_is_graded_without_a_judge(journal, grader, status, valu
     assert {score.value for score in grade.scores} == {value}
 
 
-def statements_judge(prompt, occurrence):
-    if "it is cheap" in prompt:
-        return '{"s1": "contradiction"}'
-    return '{"s1": "entailment"}' if "it is safe" in prompt.partition("### Statements")[2] else '{"s1": "neutral"}'
-
-
-async def test_statements(journal):
-    grade = await LabelJudge(STATEMENT_METHOD).judge(
-        attempt(PATIENT), PATIENT, FACTS, Scripted(statements_judge), journal, PROMPTS
-    )
-    comprehensive, rate, contradicted = grade.scores
-    assert (comprehensive.value, comprehensive.prediction.partition(":")[0]) == (0.5, "1/2")
-    assert (rate.value, rate.prediction) == (1.0, "1/3")
-    assert (contradicted.value, contradicted.prediction.partition(":")[0]) == (pytest.approx(1 / 3), "1/3")
-    assert [verdict.outcome for verdict in grade.verdicts] == ["entailment", "contradiction", "neutral"]
-    assert len(grade.calls) == 3
-
-
 @pytest.mark.parametrize(
     ("judge", "candidate", "same"),
     [

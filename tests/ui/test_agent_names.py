@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 
 from rich.console import Console
 
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
-from ragrounds.ui.agent_names import agent_names
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.ui.agent_names import NamedRun, agent_names, unique_names
 from ragrounds.ui.pictures.chart_svg import svg
 from ragrounds.ui.pictures.frontier import frontier_picture
 from ragrounds.ui.report.page import report_page
@@ -17,22 +17,12 @@ from tests.compare.making import add_run, questions
 
 def named(*wanted):
     """What runs of these agents, models by role, and where they are given corpora and retrievers, are called."""
-    more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "model_calls": 0}
-    rows = tuple(
-        RunTotals(
-            run=f"run-{number}",
-            agent=agent,
-            models=models,
-            cost_paid=None,
-            cost_uncached=None,
-            seconds=None,
-            **more,
-            **dict(zip(("corpus", "retriever"), searched, strict=False)),
-        )
+    rows = [
+        NamedRun(run=f"run-{number}", agent=agent, models=models, name="",
+                 **dict(zip(("corpus", "retriever"), [*searched, "", ""], strict=False)))
         for number, (agent, models, *searched) in enumerate(wanted)
-    )
-    comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())
-    found = agent_names(comparison)
+    ]  # fmt: skip
+    found = unique_names(rows)
     return [found[row.run] for row in rows]
 
 

@@ -57,23 +57,21 @@ def test_no_figure_of_the_ledger_is_cut(width):
     assert all(cell_len(line.rstrip()) <= max(width, cell_len(MODEL) + 2) for line in lines[3:])
 
 
+def overview(id, agent, benchmark, model, cost, corpus=""):
+    run = Run(id=id, agent=agent, benchmark=benchmark, questions="q", count=107, epochs=1, fingerprint="f",
+              identity={"corpus": corpus}, created=1e9)  # fmt: skip
+    made = {"completed": 100, "failed": 3}
+    return RunOverview(run=run, statuses=made, models=(model,), scorer="strict", score=0.5, cost_paid=cost)
+
+
 @pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
 def test_ids_stay_whole_in_the_list_of_runs(width):
+    model = "openai:gpt-4o-mini"
     runs = [
-        RunOverview(
-            run=Run(
-                id=id, agent=agent, benchmark=benchmark, questions="q", count=107, epochs=1, fingerprint="f",
-                identity={}, created=1e9,
-            ),
-            statuses={"completed": 100, "failed": 3}, models=("openai:gpt-4o-mini",), scorer="strict", score=0.5,
-            cost_paid=cost,
-        )
-        for id, agent, benchmark, cost in (
-            ("direct-f39b35", "direct", "sample", 0.0123),
-            ("vanilla_rag-top_k-1-4aa705", "vanilla_rag[top_k=1]", "sample", 1.0),
-            ("i_medrag-rounds-4-0b7dde", "i_medrag[rounds=4,queries=3]", "mirage/pubmedqa", None),
-        )
-    ]  # fmt: skip
+        overview("direct-f39b35", "direct", "sample", model, 0.0123),
+        overview("vanilla_rag-top_k-1-4aa705", "vanilla_rag[top_k=1]", "sample", model, 1.0),
+        overview("i_medrag-rounds-4-0b7dde", "i_medrag[rounds=4,queries=3]", "mirage/pubmedqa", model, None),
+    ]
     for chosen in (runs, runs[:2]):
         lines = printed(runs_table(chosen, 1e9 + 7200), width)
         for run in chosen:
@@ -88,17 +86,10 @@ def test_ids_stay_whole_in_the_list_of_runs(width):
 
 def test_models_that_differ_stay_in_the_list_of_runs():
     runs = [
-        RunOverview(
-            run=Run(
-                id=id, agent="direct_cot", benchmark=benchmark, questions="q", count=20, epochs=1, fingerprint="f",
-                identity={"corpus": f"cases@{id[-6:]}" if place > 1 else ""}, created=1e9,
-            ),
-            statuses={"completed": 20}, models=(f"openai:med-{size}b",), scorer="strict", score=0.5, cost_paid=0.00073,
+        overview(f"direct_cot-{id}", "direct_cot", "jsonl/questions", f"openai:med-{size}b", 0.00073, corpus)
+        for id, size, corpus in (
+            ("e6259c", 8, ""), ("71f66c", 70, ""), ("aaaaaa", 8, "cases@aaaaaa"), ("bbbbbb", 8, "cases@bbbbbb"),
         )
-        for place, (id, size, benchmark) in enumerate([
-            ("direct_cot-e6259c", 8, "jsonl/questions"), ("direct_cot-71f66c", 70, "jsonl/questions"),
-            ("direct_cot-aaaaaa", 8, "jsonl/questions"), ("direct_cot-bbbbbb", 8, "jsonl/questions"),
-        ])
     ]  # fmt: skip
     for width in (80, 100, 200):
         shown = "\n".join(printed(runs_table(runs, 1e9 + 60), width))

@@ -40,14 +40,6 @@ def test_each_planted_cause_is_the_one_that_is_derived(
     assert set(Counter(planted.values()).values()) == {24}
 
 
-def test_right_attempts_bear_signs_of_trouble_too(read: list[HopsOfAttempt]) -> None:
-    right = [one for one in read if one.cause is None]
-    assert all(one.summary.value == 1 for one in right)
-    assert any(hop.repeats is not None for one in right for hop in one.hops)
-    assert any(call.call.faults for one in right for call in one.calls)
-    assert any(one.hops[0].gold_ranks == () for one in right)
-
-
 def one_of_each(pages: Pages, planted: dict[tuple[str, str], str]) -> dict[str, int]:
     """Cause → the place of an attempt in which it is planted, of an agent with several searches where there is one."""
     agents = [run.agent for run in pages.runs]
