@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragrounds.evals.engine.attempt_log import AttemptLog
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import steps
 from tests.engine.conftest import attempts, planned, replayed
@@ -43,12 +42,6 @@ graph.add_edge("research", "right")
 graph.add_edge(["left", "right"], "answer")
 graph.add_edge("answer", END)
 """
-
-
-def test_a_step_inside_a_step_has_it_as_its_parent() -> None:
-    log = AttemptLog()
-    assert [log.entered("a", "outer"), log.entered("b", "inner", "a"), log.entered("c", "after")] == [0, 1, 2]
-    assert [step.parent for step in steps(log.events)] == [-1, 0, -1]
 
 
 async def test_a_graph_inside_a_node_is_its_child_and_parallel_nodes_stand_beside(store: Store, tmp_path: Path) -> None:

@@ -480,19 +480,6 @@ def test_an_answer_that_nobody_can_read_may_have_been_paid(served, attempt):
     assert "expected JSON" in call.error
 
 
-def test_a_cap_of_calls_holds_for_calls_side_by_side(served, attempt):
-    def one(number: int) -> str:
-        asked = {"model": "m", "messages": [{"role": "user", "content": str(number)}]}
-        return text(requests.post(f"{served.url}/chat/completions", json=asked, timeout=10).json())
-
-    made = attempt(
-        lambda _: asyncio.gather(*(asyncio.to_thread(one, number) for number in range(8))), limits=Limits(calls=3)
-    )
-    assert isinstance(made.error, AttemptEnded)
-    assert made.error.status == "capped"
-    assert len(served.asked) == len(made.calls) == 3, "what was in flight is waited for, and counts"
-
-
 def test_a_call_that_comes_as_the_journal_closes_is_refused(home):
     asked: list[str] = []
 

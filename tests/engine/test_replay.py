@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ragrounds.base.contracts import FinishedAttempt, Request
 from ragrounds.base.errors import StopRun
 from ragrounds.base.records import Fault, Noted, Reply, Usage
-from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.traces import calls, node_path, retried_faults, steps, trace
 from ragrounds.models.faults import CallFailed
@@ -53,15 +52,6 @@ async def test_options_are_hidden_from_the_search(store: Store) -> None:
     assert sorted(searcher.asked) == sorted((question.text, 32) for question in asked)
 
 
-async def test_the_same_run_again_does_nothing(store: Store) -> None:
-    asked, golds = questions(5)
-    model = ScriptedModel()
-    for _ in range(2):
-        await replayed(store, [planned(store, "direct", asked, golds, model)], asked, golds)
-    assert len(model.asked) == 5
-    assert len(store.runs()) == 1
-
-
 async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: Store) -> None:
     asked, golds = questions(10)
     model = ScriptedModel(delay=0.01)
@@ -74,15 +64,6 @@ async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: S
     ]
     assert sum(cost_paid) == pytest.approx(0.01)
     assert cost_uncached == [pytest.approx(0.01)] * 2
-
-
-async def test_epochs_are_calls_of_their_own(store: Store) -> None:
-    asked, golds = questions(4)
-    model = ScriptedModel()
-    one = planned(store, "direct", asked, golds, model, epochs=3)
-    await replayed(store, [one], asked, golds)
-    assert len(model.asked) == 12
-    assert len(store.done(one.run)) == 12
 
 
 async def test_replay_mode_answers_from_the_journal_or_stops(store: Store) -> None:
@@ -149,24 +130,6 @@ async def test_a_refused_prompt_without_a_usage_costs_at_least_nothing(store: St
         assert retried_faults(next(calls(made.events))) == ()
 
 
-async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:
-    asked, golds = questions(1)
-    one = planned(store, "vanilla_rag[limits.calls=1]", asked, golds)
-    await replayed(store, [one], asked, golds)
-    capped = attempts(store, one.run)["t/0"]
-    assert (capped.status, capped.text) == ("capped", "")
-    assert "cap of 1 calls" in capped.reason
-
-
-async def test_a_cap_of_seconds_ends_a_call_in_the_middle(store: Store) -> None:
-    asked, golds = questions(1)
-    one = planned(store, "direct[limits.seconds=0.2]", asked, golds, ScriptedModel(delay=30))
-    await replayed(store, [one], asked, golds)
-    capped = attempts(store, one.run)["t/0"]
-    assert (capped.status, capped.reason) == ("capped", "the attempt's cap of 0.2 seconds is reached")
-    assert capped.seconds < 10
-
-
 async def test_what_stops_a_run_keeps_what_was_done(store: Store) -> None:
     asked, golds = questions(10)
 
@@ -190,14 +153,6 @@ async def test_a_graph_with_a_fault_in_it_fails_its_attempt_alone(store: Store) 
     assert attempts(store, one.run)["t/2"].status == "completed"
 
 
-async def test_unknown_usage_and_price_stay_unknown(store: Store) -> None:
-    asked, golds = questions(1)
-    one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
-    await replayed(store, [one], asked, golds)
-    kept = attempts(store, one.run)["t/0"]
-    assert (kept.usage, kept.cost_paid, kept.cost_uncached) == (None, None, None)
-
-
 async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:
     text = "\x1b[31m[bold]$question ${x} {y} </answer> <|end_search_result|> \u202e \x00" + "long " * 400
     asked, golds = questions(1)
@@ -216,16 +171,6 @@ async def test_lone_surrogates_are_replaced_before_anything_uses_them(store: Sto
     await replayed(store, [one], asked, golds)
     assert attempts(store, one.run)["t/0"].text == "an \ufffd answer"
     assert "a \ufffd passage" in model.asked[0].messages[-1].content
-
-
-async def test_long_texts_are_stored_once(store: Store) -> None:
-    asked, golds = questions(30)
-    passages = [f"the long passage {i}; " * 60 for i in range(5)]
-    one = planned(store, "vanilla_rag[top_k=5]", asked, golds, None, ScriptedSearcher(texts=passages))
-    await replayed(store, [one], asked, golds)
-    with store.engine.connect() as connection:
-        blobs = connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar()
-    assert blobs == 5  # each prompt holds its passages by reference
 
 
 async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,3 @@ async def test_lamer_and_agents_search(journal):
 async def test_without_a_corpus_lamer_says_what_it_needs(journal):
     with pytest.raises(UserError, match="corpus"):
         await QueryGenerator("lamer", {"model": Scripted([])}, None, journal).query("Q?")
-
-
-async def test_an_unknown_way_is_told(journal):
-    with pytest.raises(UserError, match="hyde"):
-        await QueryGenerator("hide", {"model": Scripted([])}, None, journal).query("Q?")

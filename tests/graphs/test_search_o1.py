@@ -101,29 +101,12 @@ async def test_over_the_search_limit_a_notice_stands_in_place_of_the_result():
     assert played.attempt.status == "completed"
 
 
-async def test_no_search_at_all_when_the_limit_is_zero():
-    played = await play("search_o1[search_limit=0]", [query("a"), DONE, ANSWER])
-    assert played.shelf.queries == []
-    assert played.notes == ["search_limit"]
-
-
 async def test_the_turn_limit_ends_in_direct_generation():
     played = await play("search_o1[turns=3,search_limit=1]", [query("a")] * 3 + [ANSWER], reader=[READ])
     assert played.nodes.count("reason") == 3
     assert played.notes == ["repeated_query", "turn_limit", "no_answer"]
     assert played.attempt.status == "completed"
     assert played.attempt.text == ANSWER
-
-
-async def test_one_query_for_ever():
-    def script(request):
-        return ANSWER if "zq" in text_of(request) else query("again")
-
-    played = await play("search_o1", script, reader=lambda request: READ)
-    assert played.nodes.count("reason") == 15
-    assert played.shelf.queries == ["again"]
-    assert played.notes.count("repeated_query") == 13
-    assert played.attempt.status == "completed"
 
 
 async def test_direct_generation_is_the_chain_of_thought_call_of_the_journal():
@@ -199,12 +182,6 @@ async def test_chinese_questions_are_reasoned_about_in_chinese():
     assert "检索次数已经用完" in played.model.requests[2].prefix
     assert "逐步推理" in played.shown(0)
     assert "你回答医学选择题" in played.shown(3)
-
-
-async def test_a_cap_ends_the_attempt_with_what_it_had():
-    played = await play('search_o1["limits.calls"=2]', [query("x"), DONE, ANSWER], reader=[READ])
-    assert played.attempt.status == "capped"
-    assert played.attempt.text == query("x")
 
 
 async def test_the_reader_is_the_model_where_none_is_named():

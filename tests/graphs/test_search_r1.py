@@ -2,7 +2,6 @@
 
 import pytest
 
-from ragrounds.base.errors import UserError
 from ragrounds.base.records import Reply
 from tests.graphs.playing import ANSWER, LONG, Shelf, passage, play, text_of
 
@@ -137,8 +136,3 @@ async def test_in_the_other_formats_what_is_no_action_ends_the_reasoning(agent):
     played = await play(agent, ["I just talk.", ANSWER])
     assert played.nodes == ["act", "answer"]
     assert played.notes == ["no_answer"]
-
-
-async def test_an_unknown_format_is_refused():
-    with pytest.raises(UserError, match="research"):
-        await play("search_r1[format=x]", [DONE, ANSWER])

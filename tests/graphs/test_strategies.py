@@ -534,6 +534,7 @@ def test_pictures_prompts_and_words(name):
         "flare[form=x]",
         "self_rag[mode=x]",
         "debate[final=x]",
+        "search_r1[format=x]",
     ],
 )
 async def test_a_parameter_that_cannot_be_is_refused(agent):

@@ -79,15 +79,6 @@ async def test_calls_that_cannot_be_understood_are_answered_so(call):
     assert played.attempt.status == "completed"
 
 
-async def test_a_model_that_never_stops_searching():
-    def script(request):
-        return wish("again") if request.tools else ANSWER
-
-    played = await play("tool_agent", script)
-    assert played.nodes.count("think") == 10
-    assert played.attempt.status == "completed"
-
-
 @pytest.mark.parametrize("text", ["", "word " * 20_000])
 async def test_empty_and_endless_text(text):
     played = await play("tool_agent", [text, ANSWER], window=4000)

@@ -231,7 +231,8 @@ def test_a_price_is_known_unknown_or_the_users_own(monkeypatch: pytest.MonkeyPat
 def test_the_identity_holds_what_changes_a_reply_and_nothing_else() -> None:
     url = 'base_url="http://127.0.0.1:1/v1"'
     plain = open_model(f"openai:x[{url},temperature=0]").spec
-    assert open_model(f"openai:x[{url},temperature=0.0,timeout=5,tries=9,price_input=1,price_output=1]").spec == plain
+    same = "temperature=0.0,timeout=5,tries=9,stream=true,price_gpu_hour=1,gpus=2"
+    assert open_model(f"openai:x[{url},{same}]").spec == plain
     assert open_model(f"openai:x[{url},temperature=1]").spec != plain
     assert open_model('openai:x[base_url="http://127.0.0.1:2/v1",temperature=0]').spec != plain
     moved = [open_model(f'openai:x[base_url="http://127.0.0.1:{port}/v1",alias=lab]').spec for port in (1, 2)]

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from ragrounds.base.records import ToolCall
 from ragrounds.models.faults import Transient
 from ragrounds.models.openai_protocol import read_reply
-from tests.conftest import Cli
-from tests.servers.process import Running
 from tests.servers.streams import events
 
 SSE = "text/event-stream; charset=utf-8"
@@ -93,20 +91,3 @@ def test_half_a_stream_is_no_answer(kept: float) -> None:
 def test_something_else_in_the_stream_is_tried_again(data: str, said: str) -> None:
     with pytest.raises(Transient, match=said):
         read_reply(f"data: {data}\n\ndata: [DONE]\n\n".encode(), SSE)
-
-
-@pytest.mark.slow
-def test_a_run_that_streams_is_answered_by_the_journal_of_one_that_did_not(command: Cli, server: Running) -> None:
-    def run(model: str, *more: str) -> dict[str, Any]:
-        at = ("--base-url", server.url, "--limit", "6", "--display", "none", "--json")
-        done = command("run", "--agent", "direct_cot", "--model", model, *at, *more)
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-    before = server.stats()
-    run("openai:streamer[stream=true]")
-    between = server.stats()
-    assert between["streamed"] - before["streamed"] == 6
-    run("openai:streamer", "--new", "--journal", "replay")
-    assert server.stats()["asked"] == between["asked"]

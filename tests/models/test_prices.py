@@ -86,12 +86,6 @@ def test_a_wrong_price_in_a_model_is_one_line(wrong: str) -> None:
         open_model(f"vllm:m[{wrong}]")
 
 
-def test_a_price_changes_no_identity() -> None:
-    plain = open_model('openai:m[base_url="http://127.0.0.1:1/v1"]').spec
-    for more in ("price_gpu_hour=1,gpus=2", "price_input=1,price_output=2"):
-        assert open_model(f'openai:m[base_url="http://127.0.0.1:1/v1",{more}]').spec == plain
-
-
 def test_tokens_written_to_a_cache_have_a_price_of_their_own():
     usage = Usage(input=2000, output=100)
     expected = (500 * 3 + 1500 * 3.75 + 100 * 15) / 1e6

@@ -89,11 +89,6 @@ def test_completions_are_read_as_chat_is():
     assert (reply.text, reply.stopped_at) == (" heparin", "###")
 
 
-def test_a_choice_with_neither_message_nor_text_is_malformed():
-    with pytest.raises(Transient, match="choice without a message"):
-        read({"finish_reason": "stop"})
-
-
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
@@ -231,12 +226,6 @@ def test_tokens_that_spell_a_key_are_not_kept():
         assert reply.notes == ("the reply contained a key: it was replaced by [key]",)
     fine = Reply(text="ab", logprobs=(TokenLogprob("a", -1.0), TokenLogprob("b", -1.0)))
     assert without_keys(fine, Redactor()) is fine
-
-
-def test_a_completion_is_read_as_a_reply():
-    usage = {"prompt_tokens": 7, "completion_tokens": 2}
-    reply = read({"text": " heparin.", "finish_reason": "stop"}, usage=usage)
-    assert (reply.text, reply.usage) == (" heparin.", Usage(input=7, output=2))
 
 
 @pytest.mark.parametrize(
