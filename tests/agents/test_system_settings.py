@@ -13,7 +13,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.agents.agent import code_named, open_agent, read_card
 from ragrounds.agents.systems import place
-from ragrounds.agents.systems.place import app_of, give, named_object
+from ragrounds.agents.systems.place import give, named_object
 from ragrounds.agents.systems.process_choice import hosts_held
 from ragrounds.agents.systems.settings import flat, read_table, with_model, with_tables
 from ragrounds.base.errors import UserError
@@ -101,21 +101,6 @@ def _home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGROUNDS_HOME", str(home))
 
 
-@pytest.mark.slow
-def test_an_app_runs_with_its_dependencies_and_its_environment(app: Path) -> None:
-    assert texts(run("langgraph.json:first-agent")) == {"word of the library from the file none"}
-    os.environ["APP_WORD"] = "from the shell"
-    assert texts(run("langgraph.json:first-agent", new=True)) == {"word of the library from the shell none"}
-    told = app_of("langgraph.json:first-agent")
-    assert told is not None
-    assert told.target == f"{app}/src/parts/graph.py:graph"
-    assert told.folders == (str(app), str(app / "src"), str(app / "library"))
-    assert (told.packages, told.variables) == (
-        ("langchain_openai",),
-        {"APP_WORD": "from the file", "APP_OTHER": "other"},
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -154,18 +139,6 @@ def test_a_file_without_a_system_is_told(tmp_path: Path, text: str, message: str
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(UserError, match=message):
         read_card(str(tmp_path / "mine.toml"))
-
-
-@pytest.mark.slow
-def test_what_is_configured_stands_in_the_agent_s_text(app: Path) -> None:
-    first = run("langgraph.json:first-agent", config=["model=gpt-x", "steps=3"])
-    assert first.runs[0].agent == "langgraph.json:first-agent[config.model=gpt-x,config.steps=3]"
-    assert texts(first) == {"word of the library from the file gpt-x"}
-    second = run("langgraph.json:first-agent", config=["model=gpt-y", 'tags=["a","b"]', "deep.x=1", "steps=4"])
-    assert texts(second) == {"word of the library from the file gpt-y"}
-    card = open_agent(second.runs[0].agent).card
-    assert card.config == {"model": "gpt-y", "tags": ["a", "b"], "deep": {"x": 1}, "steps": 4}
-    assert run(first.runs[0].agent).runs[0].id == first.runs[0].id, "its text is all of it"
 
 
 @pytest.mark.slow

@@ -215,27 +215,6 @@ def test_a_question_ends_a_line_by_itself(tmp_path, home):
         load(f"mirage:{path}", home)
 
 
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "path", "size"),
-    [
-        ("pubmedqa", "pubmedqa", 1_000),
-        ("pubmedqa", "pubmedqa/data/ori_pqal.json", 1_000),
-        ("kqa", "kqa", 201),
-        ("link/umls", "umls_kg/test.txt", 661),
-        ("link/umls", "umls_kg", 661),
-        pytest.param("ddi", "ddi", 1_017, marks=pytest.mark.slow),
-        pytest.param("mrag/mmlu", "mirage/benchmark.json", 1_089, marks=pytest.mark.slow),
-        ("beir/scifact", "beir/scifact", 300),
-        ("cmedteb/sts", "cmedteb_care/data/stage2/stage2-medteb-sts.jsonl", 20),
-    ],
-)
-def test_the_real_files_are_found_by_name(data, home, name, path, size):
-    added = register(name, data / path, home)
-    assert len(added) == size
-    assert verify(name, home).version == added.version
-
-
 def test_the_folder_that_one_stands_in_has_a_name(beir, home, monkeypatch):
     monkeypatch.chdir(beir)
     assert register("beir", Path(), home).name == "beir/tiny"

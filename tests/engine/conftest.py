@@ -24,8 +24,6 @@ from tests.engine.doubles import Doing, Made, ScriptedModel, ScriptedSearcher, c
 from tests.servers.any_form import AnyForm, any_form
 from tests.servers.process import Running
 
-Replay = Callable[..., Any]
-
 
 def planned(
     store: Store,

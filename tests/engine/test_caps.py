@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragrounds.agents import agent as agents
 from ragrounds.agents.agent import DEFAULT_CAPS, Limits, open_agent
 from ragrounds.base.contracts import FinishedAttempt, Request
-from ragrounds.base.records import Called, Left, Noted, Reply, Usage
+from ragrounds.base.records import Left, Noted, Reply, Usage
 from ragrounds.evals.engine.attempt_log import TRACE_SIZE
 from ragrounds.evals.engine.plan import OpenedAgent, agent_identity
 from ragrounds.evals.store.store import Store
@@ -92,21 +92,6 @@ def test_what_an_agent_says_counts_before_the_defaults() -> None:
     assert own.caps == replace(DEFAULT_CAPS, calls=9000, cost=0.5)
     assert own.caps.words() == "9,000 calls (of models, searches and tools), 2,000,000 tokens, $0.5 and 2 h"
     assert Limits(seconds=90).words() == "90 s"
-
-
-@pytest.mark.slow
-async def test_a_loop_ends_at_the_default_cap_of_calls(store: Store, looping: str) -> None:
-    asked, golds = questions(1)
-    one = planned(store, looping, asked, golds, ScriptedModel(say=lambda request: Reply(text="on", usage=Usage(1, 1))))
-    await replayed(store, [one], asked, golds)
-    [attempt] = attempts(store, one.run).values()
-    assert (attempt.status, attempt.reason) == (
-        "capped",
-        "the attempt's cap of 300 calls (of models, searches and tools) is reached",
-    )
-    assert attempt.text == "on"
-    made = attempt.model_calls + attempt.searches + attempt.tool_calls
-    assert made == sum(isinstance(event, Called) for event in attempt.events) == DEFAULT_CAPS.calls == 300
 
 
 async def test_a_loop_of_long_texts_ends_at_the_default_cap_of_tokens(store: Store, looping: str) -> None:

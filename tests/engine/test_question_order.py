@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +12,8 @@ from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.question_order import SharedOrder, ordered
 from ragrounds.evals.store.store import Store
-from ragrounds.models.providers import open_model
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
-from tests.engine.doubles import ScriptedSearcher
-from tests.servers.process import openai_server
 
 
 def question(number: int, cluster: str = "", text: str = "", documents: tuple[str, ...] = ()) -> tuple[Question, Gold]:
@@ -64,39 +59,6 @@ def test_it_is_a_permutation_with_whole_groups(parts: list[tuple[str, set[str]]]
     assert [number for number in found if parts[number] == ("", set())] == [
         number for number in range(len(parts)) if parts[number] == ("", set())
     ]
-
-
-class SourceSearcher(ScriptedSearcher):
-    """Finds the report that a question is about, as a retriever does that works."""
-
-    async def search(self, query, k):  # type: ignore[no-untyped-def]
-        found = await super().search(query, 1)
-        report = query.rpartition(" ")[2]
-        return [type(found[0])(id=report, document=report, title=report, text=f"{report}: " + report * 300, corpus="t")]
-
-
-@pytest.mark.slow
-async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path) -> None:
-    pairs = [question(i, cluster=f"report{i % 40}", text=f"Question {i} about report{i % 40}") for i in range(160)]
-    random.Random(0).shuffle(pairs)
-    asked, golds = [made for made, _ in pairs], {gold.question_id: gold for _, gold in pairs}
-    shares, texts = {}, {}
-    for order in ("given", "shared"):
-        # As much memory as some ten of the forty reports' prompts take.
-        with openai_server("--cache-blocks", "400") as server, Store(tmp_path / order) as store:
-            model = open_model(f'openai:m[base_url="{server.url}"]')
-            made = planned(store, "vanilla_rag[top_k=1]", asked, golds, model, SourceSearcher())
-            stops = [SharedOrder()] if order == "shared" else []
-            await replayed(store, [made], asked, golds, concurrency=4, stops=stops)
-            await model.close()
-            found, looked = server.stats()["prefix"]
-            shares[order] = found / looked
-            texts[order] = {attempt.question_id: attempt.text for attempt in store.attempts(made.run)}
-            cached = sum(outline.usage.cached for outline in store.summaries(made.run) if outline.usage)
-            assert (cached > 0) == (found > 0)
-    assert texts["given"] == texts["shared"]
-    assert len(texts["shared"]) == 160
-    assert shares["shared"] > shares["given"] + 0.2, shares
 
 
 def test_the_option_is_checked_before_anything_is_made(command: Cli, home: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +34,6 @@ async def test_a_loop_that_is_held_up_is_told_of_and_the_call_is_not_made(monkey
     assert await asyncio.to_thread(bridge.wait, one()) == 1, "it is open again"
 
 
-@pytest.mark.slow
 async def test_the_attempt_s_end_ends_what_its_threads_wait_for_and_takes_nothing_more() -> None:
     bridge, cancelled = ThreadBridge(), []
 
@@ -58,9 +56,6 @@ async def test_the_attempt_s_end_ends_what_its_threads_wait_for_and_takes_nothin
             await asyncio.to_thread(bridge.wait, one())
         with pytest.raises(UserError, match="event loop's own thread"):
             bridge.wait(one())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests have left open is not its matter
-            gc.collect()
 
 
 def test_without_an_event_loop_nothing_is_asked() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import place
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 
@@ -51,17 +50,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield name
     for module in [module for module in sys.modules if module.partition(".")[0] == name]:
         del sys.modules[module]
-
-
-@pytest.mark.slow
-def test_it_is_an_agent_like_any_other(package: str) -> None:
-    agent = open_agent(f"{package}.graph:build[times=2]")
-    assert (agent.card.summary, agent.parameters) == ("Says it.", {"times": 2})
-    assert kind_of(agent.card).takes_context()
-    assert kind_of(agent.card).prompts() == ("long/direct",)
-    assert place.is_module(agent.card.graph)
-    assert not place.is_module("./graph.py:build")
-    assert not place.is_place("openai:gpt-4o-mini")
 
 
 def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path: Path) -> None:

@@ -41,17 +41,6 @@ async def test_langchain_s_agent_on_our_model_is_journaled():
     assert played.model.requests[0].tools[0].name == "search"
 
 
-async def test_a_plain_function_that_asks_for_a_form_is_journaled():
-    call = Reply(text="", calls=(ToolCall("1", "Choice", ANSWER),), finish="tool_calls", usage=Usage(1, 1))
-    played = await play([f"{EXAMPLE}:structured"] * 2, [call])
-    assert played.attempt.status == "completed", played.attempt.reason
-    assert '"answer_choice":"B"' in played.attempt.text
-    assert (played.made, played.reused) == (1, 1)
-    (request,) = played.model.requests
-    assert (request.temperature, request.tool_choice, request.tools[0].name) == (0.0, "required", "Choice")
-    assert "B. Heparin" in played.shown(0)
-
-
 async def test_the_first_tier_cannot_search_after_it_saw_the_options(tmp_path):
     file = tmp_path / "peeking.py"
     file.write_text(EXAMPLE.read_text().replace("question_only=False,", ""))
@@ -201,12 +190,3 @@ def test_the_tier_is_a_part_of_the_identity():
     }
     assert taken == {"build": True, "langchain_agent": True, "own_client": False}
     assert kind_of(read_card("search_o1")).takes_context()
-
-
-@pytest.mark.slow
-def test_a_graph_of_one_s_own_needs_no_model(command):
-    done = command(
-        "run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "1", "--display", "none"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "unknown" in done.stdout, "its cost"

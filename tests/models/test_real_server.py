@@ -6,11 +6,6 @@ No figure of the model is expected here, only that what it and its server do is 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -32,7 +27,6 @@ from ragrounds.models.llama_cpp import weights_path
 from ragrounds.models.options import read_options
 from ragrounds.models.providers import open_model, probe
 from ragrounds.models.reply_parts import REPEATED_PREFIX
-from ragrounds.models.server_facts import TOOLS
 from ragrounds.models.started import served
 from tests.conftest import Cli
 from tests.servers.http_script import Asked, HttpScript, Told, answering
@@ -155,40 +149,6 @@ async def test_a_repeated_prefix_is_never_taken_for_the_models_words(recorder: R
     assert reply.notes == (REPEATED_PREFIX,)
 
 
-@pytest.mark.slow
-def test_every_query_of_search_r1_is_in_the_models_own_words(home: Path) -> None:
-    """A prefix that the server repeats holds words of ours, which once became a query. The model itself asks none."""
-    for store, run, attempt in attempts(home):
-        replies: list[str] = []
-        for call in traces.traced_calls(store, list(traces.calls(attempt.events))):
-            if call.reply is not None:
-                replies.append(" ".join(call.reply.text.split()))
-            elif run.agent.startswith("search_r1") and call.searched is not None:
-                assert any(call.searched.query in reply for reply in replies), call.searched.query
-
-
-@pytest.mark.slow
-def test_prompts_are_cut_to_the_window_that_the_server_reports(recorder: Recorder, tmp_path: Path) -> None:
-    model = f'openai:smollm2[base_url="{recorder.url}",max_tokens=4]'
-    result = rr.run("sample", "vanilla_rag", model=model, limit=1, home=tmp_path, progress=False)
-    assert (result.failures, result.runs[0].identity["windows"]) == ((), {"model": WINDOW})
-
-
-@pytest.mark.slow
-def test_a_tool_agent_whose_tools_are_dropped_is_named(home: Path) -> None:
-    for _, run, attempt in attempts(home):
-        assert run.servers["openai:smollm2[server=lab]"][TOOLS] == "False"
-        assert attempt.status == "completed", (run.agent, attempt.reason)
-
-
-@pytest.mark.slow
-def test_a_replay_sends_nothing(recorder: Recorder, home: Path) -> None:
-    before = len(recorder.script.asked)
-    result = run_all(recorder, home, journal="replay", new=True)
-    assert len(recorder.script.asked) == before
-    assert (result.made, result.ended, result.failures) == (0, "", ())
-
-
 async def test_the_servers_abilities_are_found(recorder: Recorder) -> None:
     found = await probe(f'openai:smollm2[base_url="{recorder.url}",temperature=0]')
     assert (found.continues, found.tools, found.forms) == ("prefix", False, True)
@@ -211,24 +171,6 @@ async def test_a_verdict_follows_its_schema(recorder: Recorder) -> None:
     reply = await model.complete(Request(messages=question, response_format=form.schema), [])
     await model.close()
     assert json.loads(reply.text)["better"] in form.values
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_and_pays_no_finished_call_again(recorder: Recorder, tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--limit", "4", "--concurrency", "1"]
-    line += ["--model", "openai:smollm2[temperature=0,max_tokens=4]", "--base-url", recorder.url, "--display", "none"]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
-    before = len(recorder.replies)
-    begun = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(recorder.replies) < before + 2:
-        assert begun.poll() is None
-        time.sleep(0.05)
-    begun.send_signal(signal.SIGKILL)
-    begun.wait()
-    subprocess.run(line, env=environment, check=True, capture_output=True)
-    asked = [json.dumps(body["messages"]) for body, _ in recorder.replies[before:]]
-    assert len(set(asked)) == 4
-    assert len(asked) <= 5, "more than the call in flight was asked again"
 
 
 @pytest.mark.slow

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
 
 import pytest
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.records import Fault, Message
+from ragrounds.base.records import Message
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
 from ragrounds.models.transport import PAUSE, BalancedServer, ServerPool, Transport, Unreachable
-from tests.conftest import Cli
 from tests.servers.process import openai_server
 
 
@@ -108,32 +106,6 @@ def test_the_run_stops_only_when_no_server_was_ever_reached() -> None:
             raise Unreachable("gone")
 
 
-@pytest.mark.slow
-async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_is_back() -> None:
-    port = free_port()
-    with openai_server("--latency", "0.02") as stays:
-        with openai_server("--latency", "0.02", "--port", str(port)) as goes:
-            model = open_model(f'openai:m[base_url="{stays.url},{goes.url}",alias=lab]')
-            replies = await asyncio.gather(*(model.complete(asked(f"a{i}"), []) for i in range(40)))
-            assert len(replies) == 40
-            assert goes.stats()["answered"] == 20
-            assert stays.stats()["answered"] == 20
-        faults: list[Fault] = []
-        for i in range(20):
-            await model.complete(asked(f"b{i}"), faults)
-        assert stays.stats()["answered"] == 40  # each call was answered
-        assert {fault.kind for fault in faults} == {"unreachable"}
-        with openai_server("--latency", "0.02", "--port", str(port)) as back:
-            deadline = time.monotonic() + 10
-            while not back.stats()["answered"] and time.monotonic() < deadline:
-                await model.complete(asked(f"c{time.monotonic()}"), faults)
-            before = back.stats()["answered"]
-            assert before >= 1
-            await asyncio.gather(*(model.complete(asked(f"d{i}"), []) for i in range(20)))
-            assert back.stats()["answered"] - before == 10
-        await model.close()
-
-
 async def test_one_dead_address_among_several_does_not_stop_a_run() -> None:
     with openai_server() as server:
         model = open_model(f'openai:m[base_url="http://127.0.0.1:{free_port()}/v1,{server.url}",alias=lab]')
@@ -154,24 +126,6 @@ def test_a_server_more_does_not_change_the_identity() -> None:
         with pytest.raises(UserError, match=r"the group has no name.*alias=NAME inside the model"):
             open_model(f'{provider}:m[base_url="{one},{two}"]')
     assert spec(f"{one},{one}/") == spec(one)
-
-
-@pytest.mark.slow
-def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
-    def run(*more: str) -> str:
-        line = ("run", "--agent", "direct", "--limit", "20", "--model", "openai:m", "--display", "none", "--json")
-        done = command(*line, *more, "--alias", "lab")
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
-    with openai_server() as one, openai_server() as two, openai_server() as three:
-        said = run("--base-url", one.url, "--base-url", two.url)
-        assert "openai:m[server=lab]" in said
-        assert one.stats()["asked"] + two.stats()["asked"] == 20
-        assert min(one.stats()["asked"], two.stats()["asked"]) > 0
-        assert "0 model calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")
-        assert "0 model calls made, 20 answered" in run("--base-url", three.url, "--base-url", one.url, "--new")
-        assert three.stats()["asked"] == 0
 
 
 def test_a_prompt_goes_where_its_beginning_was_as_far_as_load_allows() -> None:

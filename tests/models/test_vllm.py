@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-import ragrounds as rr
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.processes import process
@@ -252,14 +251,6 @@ def test_providers_keys_are_not_handed_to_the_server(vllm: Seen, home: Path, mon
     assert "VLLM_NO_USAGE_STATS" in names
 
 
-@pytest.mark.slow
-def test_the_log_is_in_the_home_of_the_run(vllm: Seen, home: Path, tmp_path: Path) -> None:
-    rr.run(agents="direct", model=NAME, limit=1, home=tmp_path / "elsewhere")
-    (log,) = (tmp_path / "elsewhere" / "logs").iterdir()
-    assert "loading lab/tiny-7b" in log.read_text()
-    assert not (home / "logs").exists()
-
-
 def run_line(*more: str) -> list[str]:
     line = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--limit", "12", "--model", NAME]
     return [*line, "--display", "none", "--concurrency", "2", *more]
@@ -307,17 +298,6 @@ def calls(home: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, forked_cli: Cli, workers: str) -> None:
-    done = forked_cli(*run_line("--workers", workers)[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert "The vLLM server of lab/tiny-7b ended with exit code 1." in last
-    assert "CUDA out of memory" in last
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
 def test_a_run_joins_a_server_that_is_there(vllm: Seen, forked_cli: Cli) -> None:
     with openai_server() as server:
         done = forked_cli(*run_line("--base-url", server.url)[3:])
@@ -325,16 +305,3 @@ def test_a_run_joins_a_server_that_is_there(vllm: Seen, forked_cli: Cli) -> None
         assert server.stats()["asked"] == 12
     assert vllm.all() == []
     assert server.url not in done.stderr.partition("calls made")[0]
-
-
-@pytest.mark.slow
-def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, forked_cli: Cli) -> None:
-    line = [*run_line("--workers", "2")[3:], "--json"]
-    done = forked_cli(*line)
-    assert done.returncode == 0, done.stderr
-    (seen,) = vllm.all()
-    assert gone(seen["pid"], seen["engine"])
-    assert "12 model calls made, 0 answered from the journal" in done.stderr
-    # Nothing is left to do: nothing is started.
-    assert forked_cli(*line).returncode == 0
-    assert len(vllm.all()) == 1

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import json
 import random
@@ -27,7 +26,6 @@ from aiohttp import web
 
 from tests.servers.account import serve
 from tests.servers.faults import misbehave
-from tests.servers.prefixes import BlockPool
 from tests.servers.recorded import Recorded
 from tests.servers.streams import events
 
@@ -56,8 +54,6 @@ class Server:
         self.version: str = options.version
         self.says: list[str] = options.says.split(",") if options.says else []
         self.looked = 0
-        self.memory = BlockPool(options.cache_blocks) if options.cache_blocks else None
-        self.priorities: list[int] = []
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         self.keys_seen.add(request.headers.get("authorization", ""))
@@ -66,19 +62,12 @@ class Server:
         digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
         self.tries[digest] += 1
-        cached = 0
-        if "priority" in body:
-            self.priorities.append(body["priority"])
-        async with contextlib.AsyncExitStack() as running:
-            if self.memory:
-                admitted = self.memory.running(written(body["messages"]), priority=body.get("priority", 0))
-                cached = await running.enter_async_context(admitted) // 4
-            self.at_once += 1
-            self.most = max(self.most, self.at_once)
-            try:
-                await asyncio.sleep(self.random.uniform(*self.latency))
-            finally:
-                self.at_once -= 1
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            await asyncio.sleep(self.random.uniform(*self.latency))
+        finally:
+            self.at_once -= 1
         if model.startswith("fault-"):
             return await unheard(model.removeprefix("fault-"), self.tries[digest], request, completion)
         if self.hang_after is not None and self.begun >= self.hang_after:
@@ -91,7 +80,7 @@ class Server:
         else:
             texts = [fixed_reply(prompt) + filler(digest, self.reply_bytes)]
         said = self.says[min(self.begun, len(self.says)) - 1] if self.says else model
-        answer = completion(texts, said or model, prompt, cached=cached)
+        answer = completion(texts, said or model, prompt)
         response: web.StreamResponse = web.Response(body=answer, content_type="application/json")
         if body.get("stream"):
             self.streamed += 1
@@ -127,8 +116,6 @@ class Server:
                 "checked": dict(self.recorded.checked) if self.recorded else {},
                 "documents": dict(self.recorded.held) if self.recorded else {},
                 "keys_seen": sorted(self.keys_seen),
-                "prefix": [self.memory.found, self.memory.looked] if self.memory else [0, 0],
-                "priorities": self.priorities,
             }
         )
 
@@ -204,7 +191,6 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--reply-bytes", type=int, default=0, help="make every fixed reply so much longer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--cache-blocks", type=int, default=0, help="keep so many blocks of prompts, as vLLM does")
     parser.add_argument("--listed", default="[]", help="the entries of /v1/models, as JSON")
     parser.add_argument("--version", default="", help="what /version tells; by default there is no such page")
     parser.add_argument("--says", default="", help="the model of the first reply, of the second …; the last ever after")

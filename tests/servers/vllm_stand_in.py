@@ -1,8 +1,8 @@
 """Stands in for ``vllm serve`` where no model can be had: same arguments, same scorer, no model.
 
 What it does besides is said by the environment: ``STAND_IN_LOADS`` seconds pass until it answers, ``STAND_IN_FAILS``
-makes it end with that text, ``STAND_IN_ENDS`` makes it end by itself after so many answers, ``STAND_IN_SEEN`` is a file
-that gets its process id and arguments. It starts a child, as vLLM starts its engine.
+makes it end with that text, ``STAND_IN_SEEN`` is a file that gets its process id and arguments. It starts a child, as
+vLLM starts its engine.
 """
 
 from __future__ import annotations
@@ -15,22 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from aiohttp import web
-
 from tests.servers.openai_server import Server, answer, options_of
-
-
-class StandIn(Server):
-    """Ends by itself after some answers, if it is told to."""
-
-    left = int(os.environ.get("STAND_IN_ENDS", "-1"))
-
-    async def complete(self, request: web.Request) -> web.StreamResponse:
-        if self.left == 0:
-            print("torch.OutOfMemoryError: CUDA out of memory (a stand-in's)", file=sys.stderr, flush=True)
-            os._exit(1)
-        self.left -= 1
-        return await super().complete(request)
 
 
 def main() -> None:
@@ -53,7 +38,7 @@ def main() -> None:
         print(f"Traceback (most recent call last):\nValueError: {failure}", file=sys.stderr, flush=True)
         sys.exit(1)
     latency = os.environ.get("STAND_IN_LATENCY", "0")
-    server = StandIn(options_of(["--port", str(given.port), "--latency", latency]))
+    server = Server(options_of(["--port", str(given.port), "--latency", latency]))
     server.names = (given.served_model_name,)
     answer(server)
 

@@ -294,22 +294,6 @@ def test_orders(quiz: Pages) -> None:
     assert chosen(quiz, "made", "hops")[:8] == "s0 s4 s1"
 
 
-@pytest.mark.slow
-def test_the_next_that_fits_in_any_order(quiz: Pages) -> None:
-    order = quiz.order("", "hops")
-    for where in ("wrong", "gold found", "agent:seeker right", "failed"):
-        fitting = set(quiz.order(where))
-        for shown in (None, order):
-            places = list(range(12)) if shown is None else list(shown)
-            for step in (1, -1):
-                for row in range(12):
-                    ahead = [(row + step * each) % 12 for each in range(1, 13)]
-                    expected = next((each for each in ahead if places[each] in fitting), None)
-                    assert quiz.seek(where, row, step, shown) == expected, (where, step, row)
-    assert quiz.seek("blocked", 0, 1) is None
-    assert quiz.seek("blocked", 0, 1, order) is None
-
-
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     """The quiz with the facts and the full text that its journal gives."""

@@ -16,10 +16,7 @@ from ragrounds.evals.store import leases as leasing
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from tests.at_work import refused_beside_itself
-from tests.conftest import Cli
 from tests.forked import run_python
-from tests.servers.process import openai_server
 
 
 def held(store: Store) -> list[str]:
@@ -110,11 +107,3 @@ def test_a_silent_owner_elsewhere_is_taken_over_and_told_when_it_wakes(
             assert "continues the run" in asleep.reached()
             assert awake.reached() == ""
     assert held(store) == []
-
-
-@pytest.mark.slow
-def test_the_same_command_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
-    with openai_server("--latency", "600") as server:  # the first is at work until it is killed
-        options = ["run", "--agent", "direct", "--limit", "8", "--concurrency", "4", "--model", "openai:plain"]
-        options += ["--base-url", server.url, "--display", "none", "--yes"]
-        refused_beside_itself(cli, server, options, tmp_path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -73,10 +70,6 @@ def stops(question):
     return "(A)"
 
 def ends_its_group(question): os.killpg(os.getpgrp(), signal.SIGKILL)
-
-def ends_its_parent(question):
-    if os.environ.get("ENDS"): os.kill(os.getppid(), signal.SIGKILL)
-    return "(A)"
 """
 
 
@@ -140,21 +133,6 @@ def test_a_command_ends_whatever_a_system_does_to_itself(home: Path) -> None:
     assert len(notes(recurses[0], "traceback")[0]) < 50_000
     assert stops[0].reason.endswith("was stopped by a signal, and then ended")
     assert group[0].reason.endswith("was ended by SIGKILL")
-
-
-@pytest.mark.slow
-def test_attempts_are_whole_if_a_system_kills_the_command(folder: Path, home: Path) -> None:
-    command = [sys.executable, "-m", "ragrounds", "run", "--limit", "2", "--display", "none"]
-    command += ["--agent", "./app.py:ask", "--agent", "./app.py:ends_its_parent"]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    codes = [
-        subprocess.run(command, cwd=folder, env={**environment, **more}, capture_output=True, timeout=240).returncode
-        for more in ({"ENDS": "1"}, {"ENDS": ""})
-    ]
-    assert codes == [-signal.SIGKILL, 0]
-    with Store(home) as store:
-        statuses = [attempt.status for run in store.runs() for attempt in store.attempts(run)]
-    assert statuses == ["completed"] * 4
 
 
 def test_agents_share_a_process_if_that_is_set_and_it_is_named(home: Path) -> None:

@@ -147,20 +147,3 @@ def test_what_is_wrong_is_said_by_its_name(there: Path, agent: str, said: str) -
     (there / "broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match=said):
         kind_of(open_agent(agent).card).open()
-
-
-@pytest.mark.slow
-def test_who_answers_for_a_person_stands_in_its_process_too(there: Path, home: Path) -> None:
-    (there / "asking.py").write_text(
-        "from langgraph.func import entrypoint\nfrom langgraph.types import interrupt\n\n"
-        "@entrypoint()\ndef ask(question: str) -> str:\n    return interrupt('May it?')\n\n"
-        "def person(asked):\n    import os\n    return f'{asked} {os.getpid()}'\n"
-    )
-    (said,) = answers(home, './asking.py:ask[on_interrupt="./asking.py:person"]')
-    assert said.startswith("May it? ")
-    assert said.split()[-1] != str(os.getpid())
-
-
-def test_a_langgraph_json_without_its_env_file_runs(there: Path, home: Path) -> None:
-    (there / "langgraph.json").write_text(json.dumps({"graphs": {"agent": "./where.py:ask"}, "env": ".env"}))
-    assert answers(home, "./langgraph.json:agent")[0].isdigit()
