@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 
 import pytest
@@ -14,6 +13,7 @@ from ragrounds.base.request_pace import SLEEPING
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.providers import open_model
+from ragrounds.models.started_server import free_port
 from tests.servers.http_script import Asked, Told, answering
 from tests.servers.process import Running
 
@@ -191,9 +191,7 @@ async def test_null_content_is_an_empty_text_and_missing_usage_is_unknown(server
 
 
 async def test_a_closed_port_stops_with_the_address() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     opened = open_model(f'openai:m[base_url="http://127.0.0.1:{port}/v1"]')
     with pytest.raises(StopRun, match=f"cannot connect to http://127.0.0.1:{port}"):
         await opened.complete(Request(messages=(Message("user", "q"),)), [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 
 import pytest
 
@@ -13,19 +12,13 @@ from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Message
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
+from ragrounds.models.started_server import free_port
 from ragrounds.models.transport import PAUSE, BalancedServer, ServerPool, Transport, Unreachable
 from tests.servers.process import openai_server
 
 
 def asked(text: str) -> Request:
     return Request(messages=(Message("user", text),))
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 class Clock:

@@ -19,14 +19,13 @@ import pytest
 
 from ragrounds.base.contracts import Request
 from ragrounds.base.errors import StopRun, UserError
-from ragrounds.base.processes import process
 from ragrounds.base.records import Message
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.models.started import served
 from tests.conftest import Cli
 from tests.forked import ForkedPython
-from tests.servers.process import ROOT, openai_server
+from tests.servers.process import ROOT, alive, gone, openai_server
 
 NAME = "vllm:lab/tiny-7b"
 QUIET: Callable[[str], None] = lambda line: None  # noqa: E731
@@ -56,19 +55,6 @@ def vllm(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = tmp_path / "seen.jsonl"
     monkeypatch.setenv("STAND_IN_SEEN", str(seen))
     return Seen(seen)
-
-
-def alive(pid: int) -> bool:
-    return process(pid) is not None
-
-
-def gone(*pids: int, within: float = 15.0) -> bool:
-    ends = time.monotonic() + within
-    while time.monotonic() < ends:
-        if not any(alive(pid) for pid in pids):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 async def begun(vllm: Seen) -> None:

@@ -8,13 +8,13 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragrounds.models.started_server import free_port
 from tests.servers.process import ENDS_WITH_PARENT
 
 ENDS_WITH_PARENT_THEN = f"{ENDS_WITH_PARENT.format(signal=2)}import os; os.execv(sys.argv[1], sys.argv[1:])"
@@ -46,16 +46,23 @@ class Restartable:
 
 
 @contextlib.contextmanager
-def restartable(programs: Path) -> Iterator[Restartable]:
-    """Run a server that may be restarted, by its data folder, until the block ends."""
+def _cluster(programs: Path) -> Iterator[tuple[Path, int, list[str]]]:
+    """Make a cluster in a folder that goes when the block ends; gives the folder, a free port and how to run as its
+    user."""
     folder = Path(tempfile.mkdtemp(prefix="ragrounds-pg-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    user = _unprivileged(folder)
+    port, user = free_port(), _unprivileged(folder)
     try:
         initdb = [programs / "initdb", "-D", folder / "db", "-U", "ragrounds", "-A", "trust", "-E", "UTF8", "--no-sync"]
         subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
+        yield folder, port, user
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def restartable(programs: Path) -> Iterator[Restartable]:
+    """Run a server that may be restarted, by its data folder, until the block ends."""
+    with _cluster(programs) as (folder, port, user):
         server = Restartable(programs, folder, port, user)
         server.start()
         try:
@@ -63,21 +70,12 @@ def restartable(programs: Path) -> Iterator[Restartable]:
         finally:
             with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped
                 server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def postgresql(programs: Path) -> Iterator[str]:
     """Run a server until the block ends; gives its URL."""
-    folder = Path(tempfile.mkdtemp(prefix="ragrounds-pg-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    user = _unprivileged(folder)
-    try:
-        initdb = [programs / "initdb", "-D", folder / "db", "-U", "ragrounds", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
+    with _cluster(programs) as (folder, port, user):
         # `postgres` itself, not pg_ctl: the process started here is the one that is stopped.
         command = [programs / "postgres", "-D", folder / "db", "-p", port, "-k", folder, "-h", "127.0.0.1"]
         command += ["-c", "fsync=off", "-c", "full_page_writes=off"]  # only a loss of power would show it
@@ -92,8 +90,6 @@ def postgresql(programs: Path) -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGINT)  # at once, whoever is still connected
             server.wait(30)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def database(server: str) -> str:

@@ -71,6 +71,22 @@ def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]
     return running("openai_server", *arguments)
 
 
+def alive(pid: int) -> bool:
+    """Return whether a process exists that has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(*pids: int) -> bool:
+    """Return whether all these processes have ended, at the latest in some seconds."""
+    until = time.monotonic() + 15
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
 @contextlib.contextmanager
 def running(name: str, *arguments: str) -> Iterator[Running]:
     """Run a server, which prints its port, with these arguments until the block ends.

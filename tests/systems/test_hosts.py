@@ -32,6 +32,7 @@ from ragrounds.recorder.frames import packed
 from tests.engine.doubles import Made, context_of
 from tests.recorder.test_alone import oldest_python
 from tests.servers.any_form import AnyForm, any_form
+from tests.servers.process import alive, gone
 
 SYSTEM = """
 import asyncio, ctypes, os, sys, subprocess, threading, time, urllib.request, json
@@ -179,20 +180,6 @@ def attempts(home: Path) -> Callable[..., list[Made]]:
         return asyncio.run(once())
 
     return make
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def gone(*pids: int) -> bool:
-    until = time.monotonic() + 5
-    while any(map(alive, pids)) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not any(map(alive, pids))
 
 
 def test_a_system_runs_in_one_process_of_its_own(hosted, attempts, tmp_path, monkeypatch) -> None:
