@@ -93,6 +93,40 @@ class Ran(NamedTuple):
     """Standard error."""
 
 
+USERS_SYSTEM = """
+import importlib, os, sqlite3
+from pathlib import Path
+
+import urllib3  # a tenth of what OpenAI's client takes to be imported, in each process of a system
+
+HERE = Path(__file__).parent
+client = urllib3.PoolManager()
+COUNT = []
+{above}
+
+def answer(prompt: str) -> str:
+    COUNT.append(prompt)
+    {each}
+    asked = {{"model": {model}, "temperature": 0, "messages": [{{"role": "user", "content": prompt + str({more})}}]}}
+    said = client.request("POST", "{url}/chat/completions", json=asked)
+    return said.json()["choices"][0]["message"]["content"]
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, server: Running) -> Callable[..., None]:
+    """Write a user's system: what it does first, for each question, and adds to its prompt."""
+
+    def write(
+        more: str = "''", *, model: str = '"a"', above: str = "", each: str = "pass", url: str = "",
+        text: str = USERS_SYSTEM,
+    ) -> None:  # fmt: skip
+        filled = text.format(url=url or server.url, model=model, above=above, each=each, more=more)
+        (tmp_path / "mine.py").write_text(filled)
+
+    return write
+
+
 @pytest.fixture
 def ran(command: Cli, server: Running) -> Callable[..., Ran]:
     """Run a system on three questions."""

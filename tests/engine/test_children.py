@@ -26,6 +26,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.engine import asking
 from tests.engine.doubles import Doing, context_of
+from tests.servers.process import gone
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
@@ -260,31 +261,11 @@ def ask(question):
 """
 
 
-def running(pids: Path) -> list[int]:
-    found = []
-    for pid in map(int, pids.read_text().split() if pids.exists() else []):
-        try:
-            os.kill(pid, 0)
-            state = Path(f"/proc/{pid}/stat")
-            if not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"):
-                found.append(pid)
-        except ProcessLookupError:
-            pass
-    return found
-
-
-def wait_until_ended(pids: Path) -> None:
-    until = time.monotonic() + 10
-    while running(pids):
-        assert time.monotonic() < until, "children are left"
-        time.sleep(0.05)
-
-
 def test_children_end_with_the_run(tmp_path: Path, home: Path) -> None:
     """A child that hangs holds up no run at its end, one that is ended ends nothing else, and none is left."""
     pids = tmp_path / "pids"
     (tmp_path / "mine.py").write_text(HANGING.format(pids=str(pids)))
     made = rr.run("sample", f"{tmp_path / 'mine.py'}:ask", limit=1, progress=False, home=home)
     assert not made.failures
-    assert len(pids.read_text().split()) == 2
-    wait_until_ended(pids)
+    first, second = map(int, pids.read_text().split())
+    assert gone(first, second)

@@ -10,7 +10,6 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,41 +23,20 @@ from tests.conftest import Cli
 from tests.forked import run_python
 from tests.servers.process import openai_server
 
-SYSTEM = """
+NO_MODEL = """
 import importlib, os, sqlite3
 from pathlib import Path
 
 HERE = Path(__file__).parent
 COUNT = []
-{ask}
 {above}
 
 def answer(prompt: str) -> str:
     COUNT.append(prompt)
     {each}
-    return ask(prompt + str({more}))
+    return prompt + str({more})
 """
-ASK = """
-import urllib3  # a tenth of what OpenAI's client takes to be imported, in each process of a system
-
-client = urllib3.PoolManager()
-
-def ask(text: str) -> str:
-    asked = {{"model": "a", "temperature": 0, "messages": [{{"role": "user", "content": text}}]}}
-    said = client.request("POST", "{url}/chat/completions", json=asked)
-    return said.json()["choices"][0]["message"]["content"]
-"""
-NO_MODEL = "def ask(text: str) -> str: return text"
-"""Half of what a host takes, for tests that count no calls."""
-
-
-@pytest.fixture
-def write(tmp_path: Path, server: Any) -> Callable[..., None]:
-    def write(more: str = "''", *, above: str = "", each: str = "pass", url: str = "", ask: str = ASK) -> None:
-        text = SYSTEM.format(ask=ask.format(url=url or server.url), above=above, each=each, more=more)
-        (tmp_path / "mine.py").write_text(text)
-
-    return write
+"""A user's system without a client: half of what a host takes, for tests that count no calls."""
 
 
 def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path, command: Cli) -> None:
@@ -84,7 +62,7 @@ def test_a_folder_that_code_in_c_would_read(write: Any, ran: Any, tmp_path: Path
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "vectors.faiss").write_text("1")
     (tmp_path / "mine.toml").write_text('system = "./mine.py:answer"\nreads = ["./index"]\n')
-    write(ask=NO_MODEL)
+    write(text=NO_MODEL)
     first = ran(agent="./mine.toml")
     assert ran(agent="./mine.toml")[:2] == (first.run, 0)
     (tmp_path / "index" / "vectors.faiss").write_text("2")
@@ -103,7 +81,7 @@ def test_a_variable_of_a_computed_name(write: Any, ran: Any) -> None:
 def test_an_own_module_that_is_imported_late(write: Any, ran: Any, tmp_path: Path) -> None:
     late = tmp_path / "wording_of_late.py"
     late.write_text("SAID = 'one'\n")
-    write("importlib.import_module('wording' + '_of_late').SAID if len(COUNT) == 2 else ''", ask=NO_MODEL)
+    write("importlib.import_module('wording' + '_of_late').SAID if len(COUNT) == 2 else ''", text=NO_MODEL)
     first = ran()
     late.write_text("# A comment.\nSAID = 'one'\n")
     assert ran()[:2] == (first.run, 0)
@@ -114,13 +92,13 @@ def test_an_own_module_that_is_imported_late(write: Any, ran: Any, tmp_path: Pat
 
 def test_the_nearest_run_is_named_and_not_the_newest(write: Any, ran: Any, tmp_path: Path) -> None:
     facts = tmp_path / "facts.csv"
-    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", ask=NO_MODEL)
+    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", text=NO_MODEL)
     facts.write_text("1")
     first = ran()
-    write("open('facts.csv').read() + '!'", above="DEPTH = os.environ.get('DEPTH', '1')", ask=NO_MODEL)
+    write("open('facts.csv').read() + '!'", above="DEPTH = os.environ.get('DEPTH', '1')", text=NO_MODEL)
     facts.write_text("2")
     newest = ran(DEPTH="7")
-    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", ask=NO_MODEL)
+    write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", text=NO_MODEL)
     facts.write_text("3")
     third = ran()
     assert f"since {first.run}, the file facts.csv changed;" in third.said
@@ -168,7 +146,7 @@ def test_a_listed_folder_with_files_that_the_system_writes_again(write: Any, ran
     (tmp_path / "cache").mkdir()
     for number in (1, 2, 3):
         (tmp_path / "cache" / str(number)).touch()
-    write(**LISTED, ask=NO_MODEL)
+    write(**LISTED, text=NO_MODEL)
     first = ran()
     assert ran()[:2] == (first.run, 0)
     (tmp_path / "cache" / "4").touch()
@@ -233,7 +211,7 @@ def test_a_file_that_only_a_child_process_reads(kind: str, write: Any, ran: Any,
     (tmp_path / "child.py").write_text(
         "from pathlib import Path\nprint(Path(__file__).with_name('facts.csv').read_text())"
     )
-    write(above=CHILDREN, each=BY_CHILD[kind], ask=NO_MODEL)
+    write(above=CHILDREN, each=BY_CHILD[kind], text=NO_MODEL)
     first = ran("--limit", "1")
     again = ran("--limit", "1")
     assert (again.run, "stale" in again.said) == (first.run, False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,6 @@ import pytest
 
 from tests.engine.conftest import Ran
 
-SYSTEM = """
-import os
-from pathlib import Path
-
-import urllib3  # a tenth of what OpenAI's client takes to be imported, in each process of a system
-
-HERE = Path(__file__).parent
-client = urllib3.PoolManager()
-{above}
-
-def answer(prompt: str) -> str:
-    asked = {{"model": {model}, "temperature": {temperature}, "messages": [{{"role": "user", "content": {prompt}}}]}}
-    said = client.request("POST", "{url}/chat/completions", json=asked)
-    return said.json()["choices"][0]["message"]["content"]
-"""
 BY_OPENAI = """
 import os
 
@@ -69,23 +53,9 @@ graph = StateGraph(State).add_node("say", say).set_entry_point("say").compile()
 """
 
 
-@pytest.fixture
-def write(tmp_path: Path, server: Any) -> Callable[..., Path]:
-    """Write the system's file."""
-
-    def write(
-        model: str = '"a"', *, above: str = "", prompt: str = "prompt", temperature: float = 0.0, text: str = SYSTEM
-    ) -> Path:
-        file = tmp_path / "mine.py"
-        file.write_text(text.format(url=server.url, model=model, above=above, prompt=prompt, temperature=temperature))
-        return file
-
-    return write
-
-
 def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Any, tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
-    write('SETTINGS["model"]', above='import json\nSETTINGS = json.loads((HERE / "settings.json").read_text())\n')
+    write(model='SETTINGS["model"]', above='import json\nSETTINGS = json.loads((HERE / "settings.json").read_text())\n')
     settings.write_text('{"model": "a"}')
     first = ran()
     settings.write_text('{"model": "b"}')
@@ -123,7 +93,7 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
 ) -> None:
     import ragrounds as rr
 
-    write('os.environ["MODEL"]')
+    write(model='os.environ["MODEL"]')
     first = ran(MODEL="a")
     options: dict[str, Any] = {"limit": 3, "home": home, "progress": False, "only": first.run}
     monkeypatch.setenv("MODEL", "a")
@@ -135,7 +105,7 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
 
 @pytest.mark.slow
 def test_what_is_kept_and_shown(write: Any, ran: Any, command: Any, server: Any) -> None:
-    write('os.environ["MODEL"]', text=BY_OPENAI)
+    write(model='os.environ["MODEL"]', text=BY_OPENAI)
     first = ran(MODEL="a", OPENAI_API_KEY="sk-abcdefghijklmnopqrst123456")
     shown = command("runs", "show", first.run, "--full").stdout
     assert f"openai:a[server={server.url}" in shown.replace("\n", "").replace(" ", "")
@@ -149,7 +119,7 @@ def test_a_model_that_is_a_package_s_default(forked_cli: Any, write: Any, server
     """Another version of the package is another run, in a process of its own."""
     place = tmp_path / "lib" / "site-packages"
     installed = f"import sys\nsys.path.insert(0, {str(place)!r})\nsys.dont_write_bytecode = True\n"
-    write("DEFAULT", above=f"{installed}from somebodys_models import DEFAULT\n")
+    write(model="DEFAULT", above=f"{installed}from somebodys_models import DEFAULT\n")
 
     def run(version: str, model: str) -> Ran:
         for old in place.glob("*.dist-info"):
@@ -180,7 +150,7 @@ def test_a_model_that_is_a_package_s_default(forked_cli: Any, write: Any, server
 
 @pytest.mark.slow
 def test_workers_take_the_models_from_who_planned_the_run(forked_cli: Any, write: Any, server: Any) -> None:
-    write('os.environ["MODEL"]')
+    write(model='os.environ["MODEL"]')
     options = ("--agent", "./mine.py:answer", "--limit", "4", "--display", "none", "--json", "--workers", "2")
     before = server.stats()["asked"]
     done = forked_cli("run", *options, MODEL="a")

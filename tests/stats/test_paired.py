@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
+from statsmodels.stats.multitest import multipletests
 
 from ragrounds.evals.stats import holm, minimum_detectable_effect
 from ragrounds.evals.stats.paired import binomial_p
