@@ -57,6 +57,16 @@ def test_two_versions_of_one_package_are_refused() -> None:
         opened(V1, V2)
 
 
+@pytest.mark.slow
+def test_one_after_the_other_in_one_process_is_refused_too() -> None:
+    app("v1")
+    app("v2")
+    assert opened(V1) == opened(V1) == ["prompt of v1"]
+    with pytest.raises(UserError, match=r"langgraph.json:agent each have their own module 'medbot.prompts'"):
+        opened(V2)
+    assert opened(V1) == ["prompt of v1"]
+
+
 def test_other_values_of_one_variable_are_refused() -> None:
     app("v1", env="WORD_OF_APP=1\n", package=False)
     app("v2", env="WORD_OF_APP=2\n", package=False)

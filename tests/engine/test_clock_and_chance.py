@@ -222,6 +222,26 @@ async def test_a_time_that_a_system_read_when_it_was_opened_is_its_own(store):
     assert attempt.keys == []
 
 
+@pytest.mark.slow
+def test_a_library_that_reads_the_clock_into_a_request_pays_no_finished_call_again(framework, tmp_path):
+    killed(tmp_path, framework, agent="./framed.py:ask")
+    told = ended(started(tmp_path, agent="./framed.py:ask"))
+    assert "12 model calls" not in told
+    assert len(asked(framework)) == 13, "only what was in flight is asked again"
+    first = answers(tmp_path)
+    assert len(set(first.values())) == 4
+    ended(started(tmp_path, "--new", agent="./framed.py:ask"))
+    framework.close()
+    ended(started(tmp_path, "--new", "--journal", "replay", agent="./framed.py:ask"))
+    assert len(asked(framework)) == 13
+    assert answers(tmp_path) == answers(tmp_path, 1) == first
+    with Store(tmp_path / "home") as store:
+        run = store.runs()[0].id
+    write_journal([run], tmp_path / "journal.jsonl", home=tmp_path / "home")
+    read_journal(tmp_path / "journal.jsonl", home=tmp_path / "elsewhere")
+    ended(started(tmp_path, "--journal", "replay", agent="./framed.py:ask", home="elsewhere"))
+
+
 def test_a_run_again_and_a_replay_take_the_calls_that_differ_in_the_present_time_and_new_identifiers(
     framework, tmp_path, monkeypatch
 ):

@@ -35,6 +35,25 @@ def retrievers(home: Path) -> list[str]:
         return [run.identity["retriever"] for run in store.runs()]
 
 
+@pytest.mark.slow
+def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, home: Path) -> None:
+    pytest.importorskip("faiss")
+    with ragas_server("--root", "/weights/a") as one, ragas_server("--root", "/weights/a") as two:
+        assert command("run", *agent(one.url)).returncode == 0
+        assert command("run", *agent(two.url)).returncode == 0
+        assert len(indexes(home)) == 2
+        assert embedded(one) == embedded(two) > 4
+        before = embedded(one) + embedded(two)
+        assert command("run", *agent(one.url, ",alias=lab")).returncode == 0
+        built = embedded(one) + embedded(two) - before
+        assert built == before / 2
+        done = command("run", *agent(two.url, ",alias=lab"))
+        assert (done.returncode, len(indexes(home))) == (0, 3)
+        assert embedded(one) + embedded(two) == before + built  # moved: its vectors and its searches are still there
+    named = retrievers(home)
+    assert named[2] == named[3] == "dense[alias=lab,model=openai:letters,store=faiss]"
+
+
 def test_a_query_that_is_refused_fails_its_attempt_alone(command: Cli, home: Path, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     texts = ["What treats zygomycosis?", *(f"What treats illness {number}?" for number in range(3))]

@@ -4,6 +4,8 @@ is a part of what a run is."""
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -117,3 +119,15 @@ def test_samples_that_were_paid_are_not_asked_again_where_others_failed(
     outages.clear()
     assert command(*words).returncode == 0
     assert len(paid) == 12
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_pays_nothing_twice(server: Any, home: Path, ran: Ran) -> None:
+    agent = "self_consistency[of=vanilla_rag[top_k=2],samples=4]"
+    words = ["run", "--agent", agent, "--model", "openai:m", "--base-url", server.url, "--limit", "3"]
+    before = server.stats()["asked"]
+    command = [sys.executable, "-m", "ragrounds", *words, "--concurrency", "1", "--display", "none"]
+    server.kills(command, {**os.environ, "RAGROUNDS_HOME": str(home)}, after=5)
+    ran(agent)
+    unread = 4  # samples of one question are sent at the same time: those that were on their way are sent again
+    assert 12 <= server.stats()["asked"] - before <= 12 + unread

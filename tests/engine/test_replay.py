@@ -153,6 +153,14 @@ async def test_a_graph_with_a_fault_in_it_fails_its_attempt_alone(store: Store) 
     assert attempts(store, one.run)["t/2"].status == "completed"
 
 
+async def test_unknown_usage_and_price_stay_unknown(store: Store) -> None:
+    asked, golds = questions(1)
+    one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
+    await replayed(store, [one], asked, golds)
+    kept = attempts(store, one.run)["t/0"]
+    assert (kept.usage, kept.cost_paid, kept.cost_uncached) == (None, None, None)
+
+
 async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:
     text = "\x1b[31m[bold]$question ${x} {y} </answer> <|end_search_result|> \u202e \x00" + "long " * 400
     asked, golds = questions(1)

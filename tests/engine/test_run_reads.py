@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ragrounds.evals.store.reads import reads_of
 from ragrounds.evals.store.store import Store
 from ragrounds.models.started_server import free_port
 from tests.conftest import Cli
-from tests.forked import run_python
+from tests.forked import ForkedPython, run_python
 from tests.servers.process import openai_server
 
 NO_MODEL = """
@@ -39,7 +40,32 @@ def answer(prompt: str) -> str:
 """A user's system without a client: half of what a host takes, for tests that count no calls."""
 
 
-def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path, command: Cli) -> None:
+@pytest.mark.slow
+def test_a_csv_that_only_a_later_question_reads(write: Any, ran: Any, tmp_path: Path, command: Cli) -> None:
+    facts = tmp_path / "data" / "facts.csv"
+    facts.parent.mkdir()
+    facts.write_text("a,b\n")
+    write("(HERE / 'data' / 'facts.csv').read_text() if len(COUNT) == 3 else ''")
+    first = ran()
+    assert first.asked == 3
+    os.utime(facts)  # touched, and not changed
+    assert ran()[:2] == (first.run, 0)
+    facts.write_text("a,c\n")
+    second = ran()
+    assert second.run != first.run
+    assert f"{second.run} is a new run: since {first.run}, the file data/facts.csv changed; only calls" in second.said
+    assert second.asked == 1  # the other questions are answered from the journal
+    facts.write_text("a,b\n")
+    assert ran()[:2] == (first.run, 0)
+    differing = command("runs", "diff", first.run, second.run, "--json")
+    assert [(one["kind"], one["name"]) for one in json.loads(differing.stdout)["differences"]] == [
+        ("file", "data/facts.csv")
+    ]
+    assert "data/facts.csv" in command("runs", "diff", first.run, second.run).stdout
+    assert "Everything that they depend on is the same" in command("runs", "diff", first.run, first.run).stderr
+
+
+def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path) -> None:
     def fill(word: str) -> None:
         with sqlite3.connect(tmp_path / "index.db") as made:
             made.execute("create table if not exists t(a)")
@@ -54,8 +80,6 @@ def test_an_index_of_sqlite(write: Any, ran: Any, tmp_path: Path, command: Cli) 
     second = ran()
     assert f"since {first.run}, the file index.db changed" in second.said
     assert second.asked == 1
-    differing = json.loads(command("runs", "diff", first.run, second.run, "--json").stdout)["differences"]
-    assert [(difference["kind"], difference["name"]) for difference in differing] == [("file", "index.db")]
 
 
 def test_a_folder_that_code_in_c_would_read(write: Any, ran: Any, tmp_path: Path) -> None:
@@ -137,6 +161,44 @@ def test_a_file_that_changes_while_its_digest_is_computed(tmp_path: Path, monkey
     opened = {str(facts): (2, facts.stat().st_mtime_ns)}
     monkeypatch.setattr(reads, "_file_digest", digest)
     assert was.value != dependencies.as_read("file", "facts.csv", facts, opened).value
+
+
+CACHE = "C.write_text(json.dumps((json.loads(C.read_text()) if C.exists() else []) + [prompt]))"
+WRITES = {
+    "log": ("import logging\nlogging.basicConfig(filename=HERE / 'mine.log', level='INFO')", "logging.info(prompt)"),
+    "cache": ("import json\nC = HERE / 'cache.json'", CACHE),
+    "sqlite": (
+        "DB = sqlite3.connect('mine.db', check_same_thread=False); DB.execute('create table if not exists t(a)')",
+        "DB.execute('insert into t values (?)', (prompt,)); DB.commit()",
+    ),
+}
+FIRST, *OTHERS = WRITES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [FIRST, *(pytest.param(kind, marks=pytest.mark.weekly) for kind in OTHERS)])
+def test_a_system_that_writes_into_its_own_folder_is_killed_and_resumed(
+    kind: str, write: Any, tmp_path: Path, home: Path
+) -> None:
+    above, each = WRITES[kind]
+    with openai_server("--latency", "0.1") as server:
+        write(above=above, each=each, url=server.url)
+        words = "run --agent ./mine.py:answer --limit 8 --concurrency 1 --display none --json"
+        command = [sys.executable, "-m", "ragrounds", *words.split()]
+        begun = ForkedPython(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while server.stats()["answered"] < 4 and begun.poll() is None:
+            pass
+        begun.send_signal(signal.SIGKILL)
+        begun.communicate()
+        done = run_python(command, cwd=tmp_path, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "resumes: " in done.stderr
+        assert "is a new run" not in done.stderr
+        assert len(server.stats()["answered_twice"]) <= 1  # the one that was in flight
+        again = run_python(command, cwd=tmp_path, timeout=120)
+        assert "is a new run" not in again.stderr, again.stderr
+        assert json.loads(again.stdout)["rows"][0]["run"] == json.loads(done.stdout)["rows"][0]["run"]
+        assert server.stats()["answered"] <= 9
 
 
 LISTED = {"above": "KNOWN = os.listdir(HERE / 'cache')", "each": "(HERE / 'cache' / str(len(COUNT))).write_text('')"}

@@ -51,6 +51,12 @@ def test_a_vector_is_paid_for_at_the_users_price(command: Cli, home: Path, embed
     assert (both["cost_paid"], both["cost_uncached"]) == (first["cost_paid"], pytest.approx(2 * 8 * TOKENS * 2 / 1e6))
 
 
+def test_what_a_server_of_ones_own_charges_is_unknown_until_it_is_said(command: Cli, embedding: Running) -> None:
+    run(command, embedding, "letters")
+    found = searching(command)
+    assert (found["cost_paid"], found["cost_uncached"], found["unpriced"]) == (None, None, 8)
+
+
 def test_a_budget_counts_it(command: Cli, home: Path, embedding: Running) -> None:
     priced(home, 1000.0)
     run(command, embedding, "letters", "--max-cost", "0.035", "--concurrency", "1", "--yes")

@@ -231,3 +231,38 @@ def test_an_application_with_an_env_file(ran: Any, write: Any, tmp_path: Path, m
     assert "the variable THEIR_MODEL changed (b, was a)" in found[1].said
     for name in ("THEIR_MODEL", "THEIR_TOKEN"):
         os.environ.pop(name, None)
+
+
+INSIDE = """
+from pathlib import Path
+from typing import TypedDict
+
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import StateGraph
+
+
+class State(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def build():
+    model = FakeListChatModel(responses=[Path(__file__).with_name("said" + "." + "cfg").read_text()])
+
+    def say(state: State) -> State:
+        return {{"answer": model.invoke(state["question"]).content}}
+
+    return StateGraph(State).add_node("say", say).set_entry_point("say").compile()
+"""
+
+
+@pytest.mark.slow
+def test_a_model_inside_the_process(write: Any, ran: Any, tmp_path: Path) -> None:
+    """It sends nothing: it is known by what it was made of."""
+    write(text=INSIDE)
+    found = []
+    for said in ("A", "B", "A"):
+        (tmp_path / "said.cfg").write_text(said)
+        found.append(ran(agent="./mine.py:build"))
+    assert found[0].run == found[2].run != found[1].run
+    assert "the file said.cfg changed;" in found[1].said

@@ -6,6 +6,11 @@ No figure of the model is expected here, only that what it and its server do is 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -149,6 +154,14 @@ async def test_a_repeated_prefix_is_never_taken_for_the_models_words(recorder: R
     assert reply.notes == (REPEATED_PREFIX,)
 
 
+@pytest.mark.slow
+def test_a_replay_sends_nothing(recorder: Recorder, home: Path) -> None:
+    before = len(recorder.script.asked)
+    result = run_all(recorder, home, journal="replay", new=True)
+    assert len(recorder.script.asked) == before
+    assert (result.made, result.ended, result.failures) == (0, "", ())
+
+
 async def test_the_servers_abilities_are_found(recorder: Recorder) -> None:
     found = await probe(f'openai:smollm2[base_url="{recorder.url}",temperature=0]')
     assert (found.continues, found.tools, found.forms) == ("prefix", False, True)
@@ -171,6 +184,24 @@ async def test_a_verdict_follows_its_schema(recorder: Recorder) -> None:
     reply = await model.complete(Request(messages=question, response_format=form.schema), [])
     await model.close()
     assert json.loads(reply.text)["better"] in form.values
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_and_pays_no_finished_call_again(recorder: Recorder, tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--limit", "4", "--concurrency", "1"]
+    line += ["--model", "openai:smollm2[temperature=0,max_tokens=4]", "--base-url", recorder.url, "--display", "none"]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
+    before = len(recorder.replies)
+    begun = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(recorder.replies) < before + 2:
+        assert begun.poll() is None
+        time.sleep(0.05)
+    begun.send_signal(signal.SIGKILL)
+    begun.wait()
+    subprocess.run(line, env=environment, check=True, capture_output=True)
+    asked = [json.dumps(body["messages"]) for body, _ in recorder.replies[before:]]
+    assert len(set(asked)) == 4
+    assert len(asked) <= 5, "more than the call in flight was asked again"
 
 
 @pytest.mark.slow

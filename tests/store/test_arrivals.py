@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,9 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from ragrounds.base.contracts import Entry, Request
 from ragrounds.base.records import Reply
-from ragrounds.evals.store.journal import Arrivals
+from ragrounds.evals.store.journal import Arrivals, StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.engine.conftest import attempts
@@ -65,6 +68,31 @@ def waiting(path: Path) -> int:
     from ragrounds.evals.store.journal import _read
 
     return len(list(_read(path)))
+
+
+@pytest.mark.slow
+async def test_who_asks_the_same_meanwhile_waits_for_it(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        written(tmp_path, store.location)
+        journal = StoreJournal(store)
+        entry = Entry(key=f"{0:064x}", kind="model", actor="m", request=Request(messages=()), payer=b"12345678")
+        made: list[str] = []
+
+        async def make() -> Reply:
+            made.append("again")
+            return Reply(text="again")
+
+        asked = [journal.once(entry, make, Reply) for _ in range(3)]
+        told = await asyncio.gather(*asked)
+        assert [(reply.text, cached) for reply, cached in told] == [
+            ("reply 0", False),  # paid by the asking attempt in its first life
+            ("reply 0", True),
+            ("reply 0", True),
+        ]
+        assert made == []
+        other = replace(entry, payer=b"87654321")
+        assert (await journal.once(other, make, Reply))[1]
+        journal.close()
 
 
 WRITES = """

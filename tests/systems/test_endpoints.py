@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from ragrounds.agents.systems.endpoint_card import filled
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import StopRun, UserError
 from ragrounds.base.records import Called, Usage
+from ragrounds.evals.store.store import Store
 from ragrounds.recorder.answers import at_path
 from tests.graphs.playing import CHOICE, play
 from tests.servers.http_script import Asked, HttpScript, Told, answering
@@ -280,6 +284,41 @@ def test_calls_at_once_are_bounded(tmp_path, command):
     assert len(server.asked) == 8
     assert most[0] == 2
     assert "Unclosed" not in done.stderr
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_asks_nobody_again_and_a_replay_asks_nobody_at_all(tmp_path, home, command):
+    resumed: list[bool] = []
+
+    def script(asked: Asked, before: int) -> Told:
+        if before >= 3 and not resumed:
+            time.sleep(30)
+        return Told(CHAT)
+
+    with answering(script) as server:
+        options = ["run", "--agent", agent(tmp_path, OPENAI, server), "--limit", "6", "--display", "none"]
+        at_once = [sys.executable, "-m", "ragrounds", *options, "--concurrency", "1"]
+        process = subprocess.Popen(at_once, stderr=subprocess.PIPE)
+        while len(server.asked) < 4:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        resumed.append(True)
+        done = command(*options)
+        assert done.returncode == 0, done.stderr
+        bodies = [msgspec.json.encode(asked.body) for asked in server.asked]
+    assert (len(bodies), len(set(bodies))) == (7, 6), "only what was in flight is asked again"
+    done = command(*options, "--new", "--journal", "replay")
+    assert done.returncode == 0, done.stderr
+    with Store(home) as store:
+        first, second = store.runs()
+        texts = [{one.question_id: one.text for one in store.attempts(run)} for run in (first, second)]
+    assert len(texts[0]) == 6
+    assert texts[0] == texts[1]
+    missed = command(*[part if part != "6" else "7" for part in options], "--journal", "replay")
+    assert missed.returncode != 0
+    assert "openai:our-agent" in missed.stderr
 
 
 @pytest.mark.parametrize(

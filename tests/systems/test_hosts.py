@@ -650,3 +650,18 @@ def test_sockets_of_this_machine_are_counted_and_closed_in_a_replay(name, live, 
         assert isinstance(made.error, StopRun) == bool(replay)
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+@pytest.mark.slow
+def test_a_model_that_is_made_for_a_question_is_replayed(shared, attempts) -> None:
+    code = (
+        "import os\n"
+        "def ask(prompt):\n"
+        "    from langchain_openai import ChatOpenAI\n"
+        '    return ChatOpenAI(model="m", base_url=os.environ["PLACE"], api_key="none").invoke(prompt).content\n'
+    )
+    system = shared("ask", code)
+    assert [made.text for made in attempts(system, "one")] == ["The answer is B"]
+    again = attempts(system, "one", mode="replay")[0]
+    assert (again.text, again.error) == ("The answer is B", None)
+    assert len(shared.server.asked) == 1

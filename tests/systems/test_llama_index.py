@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems.kinds import kind_of
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Noted
-from ragrounds.evals.trace.traces import calls
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.trace.traces import calls, node_path
 from tests.graphs.playing import play
 from tests.servers.http_script import Told, answering
 
@@ -98,14 +101,21 @@ CHAT = {
 }
 
 
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory):
-    """Agents of one file and one environment can share a host, which imports LlamaIndex for seconds."""
-    file = tmp_path_factory.mktemp("engines") / "engines.py"
+@contextmanager
+def served(folder):
+    """Give a file of engines and their model server."""
+    file = folder / "engines.py"
     file.write_text(MINE)
     with answering(lambda asked, before: Told(CHAT)) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SERVER", server.url)
         yield file, server
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """Agents of one file and one environment can share a host, which imports LlamaIndex for seconds."""
+    with served(tmp_path_factory.mktemp("engines")) as file_and_server:
+        yield file_and_server
 
 
 @pytest.fixture
@@ -182,3 +192,36 @@ def test_what_has_no_effect_is_told(mine, name, set_, message):
     agent, _ = mine(name, set_)
     with pytest.raises(UserError, match=message):
         kind_of(open_agent(agent).card).open()
+
+
+@pytest.mark.slow
+def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(tmp_path, home, command):
+    with served(tmp_path) as (file, server):
+        options = ["run", "--agent", f"{file}:engine", "--limit", "2", "--display", "none"]
+        done = command(*options)
+        assert done.returncode == 0, done.stderr
+        assert len(server.posts) == 2
+        server.close()
+        done = command(*options, "--new", "--journal", "replay")
+        assert done.returncode == 0, done.stderr
+        missed = command(*options[:4], "3", *options[5:], "--journal", "replay")
+    with Store(home) as store:
+        first, second = (list(store.attempts(run)) for run in list(store.runs())[:2])
+    assert [one.text for one in first] == [one.text for one in second]
+    assert [tuple(node_path(one.events)) for one in second] == [("Words", "CompactAndRefine")] * 2
+    assert missed.returncode != 0
+    assert "openai:small" in missed.stderr
+
+
+@pytest.mark.slow
+def test_two_attempts_at_once_are_told_apart(mine, home, command):
+    agent, _ = mine("engine")
+    other, _ = mine("flow")
+    done = command("run", "--agent", agent, "--agent", other, "--limit", "3", "--display", "none")
+    assert done.returncode == 0, done.stderr
+    with Store(home) as store:
+        for run in store.runs():
+            attempts = list(store.attempts(run))
+            assert len(attempts) == 3
+            for attempt in attempts:
+                assert [call.kind for call in calls(attempt.events)] == ["search", "model"]
