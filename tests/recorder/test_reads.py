@@ -99,6 +99,14 @@ def test_files_that_are_read_are_heard_and_those_that_are_written_are_apart(hear
     assert list(found["folders"]) == ["pages"]
 
 
+def test_of_a_file_that_changes_the_last_read_counts(heard: Any, tmp_path: Path) -> None:
+    found = heard(
+        "open('facts.csv').read(); subprocess.run(['/bin/sh', '-c', 'echo c,d >> facts.csv'], check=True);"
+        " open('facts.csv').read()"
+    )
+    assert found["files"]["facts.csv"] == [8, (tmp_path / "facts.csv").stat().st_mtime_ns]
+
+
 def test_a_file_that_is_looked_for_and_is_not_there(heard: Any) -> None:
     found = heard("exec('try: open(\"override.json\")\\nexcept OSError: pass')")
     assert found["files"]["override.json"] == [-1, -1]
