@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,58 +73,41 @@ def test_files_are_joined_and_what_is_not_used_is_kept_only_if_asked(
     assert write_journal(result.ids[0], part, settings=result.settings).calls == 6
 
 
-def change(line: str, **values: object) -> str:
-    return json.dumps({**json.loads(line), **values})
+def at(lines: list[str], mark: str) -> int:
+    """Place of the first line with this mark."""
+    return next(place for place, line in enumerate(lines) if mark in line)
+
+
+def edited(lines: list[str], mark: str, **values: object) -> list[str]:
+    """The lines, with other values in the first one that has this mark."""
+    place = at(lines, mark)
+    return [*lines[:place], json.dumps({**json.loads(lines[place]), **values}), *lines[place + 1 :]]
 
 
 @pytest.mark.parametrize(
-    ("what", "says"),
+    ("edit", "says"),
     [
-        ("empty", "the file is empty"),
-        ("head", "it has the format 7, and 1 is read here"),
-        ("no head", "line 1: "),
-        ("conflict", "line 2: this is not JSON"),
-        ("cut", "cut off"),
-        ("key", "'../../x' is no key of a recorded call"),
-        ("twice", "is in it twice"),
-        ("passage", "a passage is not what its hash says"),
-        ("missing passage", "is missing in it"),
-        ("response", "line 2: "),
-        ("infinite", "not a JSON number"),
+        (lambda lines: [], "the file is empty"),
+        (lambda lines: ['{"ragrounds_journal": 7}', *lines[1:]], "it has the format 7, and 1 is read here"),
+        (lambda lines: lines[1:], "line 1: "),
+        (lambda lines: [lines[0], "<<<<<<< ours", *lines[1:]], "line 2: this is not JSON"),
+        (lambda lines: [*lines[:4], lines[4][:40]], "cut off"),
+        (lambda lines: edited(lines, '"key"', key="../../x"), "'../../x' is no key of a recorded call"),
+        (lambda lines: [*lines, lines[at(lines, '"key"')]], "is in it twice"),
+        (lambda lines: edited(lines, '"hash"', text="Another text."), "a passage is not what its hash says"),
+        (lambda lines: lines[: at(lines, '"hash"')], "is missing in it"),
+        (lambda lines: edited(lines, '"key"', response=["no object"]), "line 2: "),
+        (
+            lambda lines: [line.replace('"seconds": ', '"seconds": NaN, "were": ') for line in lines],
+            "not a JSON number",
+        ),
     ],
 )
 def test_a_file_that_was_changed_by_hand_is_refused(
-    recorded: tuple[rr.RunResult, Path], tmp_path: Path, what: str, says: str
+    recorded: tuple[rr.RunResult, Path], tmp_path: Path, edit: Callable[[list[str]], list[str]], says: str
 ) -> None:
-    lines = recorded[1].read_text().splitlines()
-    call = next(place for place, line in enumerate(lines) if '"key"' in line)
-    found = next(place for place, line in enumerate(lines) if '"text_hash"' in line)
-    passage = next(place for place, line in enumerate(lines) if '"hash"' in line)
-    if what == "empty":
-        lines = []
-    elif what == "head":
-        lines[0] = '{"ragrounds_journal": 7}'
-    elif what == "no head":
-        del lines[0]
-    elif what == "conflict":
-        lines.insert(1, "<<<<<<< ours")
-    elif what == "cut":
-        lines = [*lines[:4], lines[4][:40]]
-    elif what == "key":
-        lines[call] = change(lines[call], key="../../x")
-    elif what == "twice":
-        lines.insert(call, lines[call])
-    elif what == "passage":
-        lines[passage] = change(lines[passage], text="Another text.")
-    elif what == "missing passage":
-        assert found < passage
-        lines = lines[:passage]
-    elif what == "response":
-        lines[call] = change(lines[call], response=["no object"])
-    else:
-        lines[call] = lines[call].replace('"seconds": ', '"seconds": NaN, "were": ')
     file = tmp_path / "changed.jsonl"
-    file.write_text("\n".join(lines))
+    file.write_text("\n".join(edit(recorded[1].read_text().splitlines())))
     with pytest.raises(UserError) as refused:
         read_journal(file, home=tmp_path / "home")
     assert says in str(refused.value)
