@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+import ragrounds as rr
 from ragrounds.base.errors import GaveUp, UserError
 from ragrounds.base.specs import parse
 from ragrounds.extensions.engines import external_index
@@ -83,6 +84,14 @@ def test_no_error_shows_a_key(held, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="auth") as caught:
         opened(held, tmp_path, embed=EMBED)
     assert "An0ther" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+def test_no_file_of_a_run_holds_a_key(held, home):
+    retriever = f'qdrant[url="{held.url}",collection=passages,key_env=STUB_KEY,embed={EMBED}]'
+    made = rr.run("sample", "vanilla_rag", model="baseline:extractive", retriever=retriever, limit=2, progress=False)
+    assert set(made.to_pandas("attempts")["status"]) == {"completed"}
+    assert not [file for file in home.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
 
 
 @pytest.mark.filterwarnings("ignore:Api key is used")

@@ -27,8 +27,8 @@ from ragrounds.extensions.live_search.provider_budget import (
 from ragrounds.extensions.live_search.providers import SearchProvider
 from ragrounds.extensions.live_search.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
+from tests.extensions.live_search.answers import KEY, sent
 
-KEY = "tvly-0123456789abcdefghij"
 FOUND = {"results": [{"title": "T", "url": "http://a", "content": "S", "score": 0.9}]}
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -40,10 +40,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replied(status: int = 200, body: object = FOUND, **headers: str) -> httpx.Response:
-    async def parts():
-        yield json.dumps(body).encode()
-
-    return httpx.Response(status, content=parts(), headers={name.replace("_", "-"): v for name, v in headers.items()})
+    return sent(json.dumps(body).encode(), status, **{name.replace("_", "-"): v for name, v in headers.items()})
 
 
 def tavily(answer: Answer, said: str = "rate=10000") -> SearchProvider:

@@ -16,6 +16,7 @@ from ragrounds.extensions.live_search.providers import SearchProvider
 from ragrounds.extensions.live_search.pubmed import PubMed, parsed
 from ragrounds.extensions.live_search.retrievers import web as searching
 from ragrounds.tools.retriever import open_searcher
+from tests.extensions.live_search.answers import KEY, sent
 from tests.tools.test_web_pages import fetcher as fetcher
 from tests.tools.test_web_pages import site as site
 
@@ -38,13 +39,6 @@ _ANSWERS = {
 }
 
 
-def _sent(body, status=200, **headers):
-    async def parts():
-        yield body
-
-    return httpx.Response(status, content=parts(), headers=headers)
-
-
 @pytest.mark.parametrize("spec", _ANSWERS)
 async def test_providers(spec, monkeypatch):
     for name in ("TAVILY_API_KEY", "BRAVE_API_KEY", "SERPER_API_KEY"):
@@ -53,7 +47,7 @@ async def test_providers(spec, monkeypatch):
 
     def answer(request):
         asked.append(request)
-        return _sent(json.dumps(_ANSWERS[spec]).encode())
+        return sent(json.dumps(_ANSWERS[spec]).encode())
 
     search = SearchProvider(spec, transport=httpx.MockTransport(answer))
     [hit] = await search.search("croup & dose", 3)
@@ -80,7 +74,7 @@ async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
     def answer(request):
         if isinstance(response, Exception):
             raise response
-        return _sent(response[1], response[0])
+        return sent(response[1], response[0])
 
     search = SearchProvider("serper[wait=0,rate=1000]", transport=httpx.MockTransport(answer))
     with pytest.raises((SearchFailed, StopRun), match=reason) as told:
@@ -88,21 +82,18 @@ async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
     assert "secret-key" not in str(told.value)
 
 
-_KEY = "tvly-0123456789abcdefghij"
-
-
 async def test_a_provider_that_redirects_stops_the_run(monkeypatch):
-    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
     asked = []
 
     def answer(request):
         asked.append(request)
-        return _sent(b"", 307, location=f"http://elsewhere.example/search?key={_KEY}")
+        return sent(b"", 307, location=f"http://elsewhere.example/search?key={KEY}")
 
     search = SearchProvider("tavily", transport=httpx.MockTransport(answer))
     with pytest.raises(StopRun, match=r"api.tavily.com redirects to http://elsewhere.example \(307\)") as told:
         await search.search("x", 3)
-    assert _KEY not in str(told.value)
+    assert KEY not in str(told.value)
     assert len(asked) == 1
 
 
@@ -116,21 +107,21 @@ async def test_a_provider_that_redirects_stops_the_run(monkeypatch):
     ],
 )
 async def test_what_a_provider_answers_is_bounded(body, encoding, reason, monkeypatch):
-    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
 
     def answer(request):
-        return _sent(body, **{"content-encoding": encoding})
+        return sent(body, **{"content-encoding": encoding})
 
     with pytest.raises(SearchFailed, match=reason):
         await SearchProvider("tavily[rate=1000]", transport=httpx.MockTransport(answer)).search("x", 3)
 
 
 async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
-    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
-    row = {"title": f"T {_KEY}", "url": f"http://a/{_KEY}", "content": f"S {_KEY} of croup"}
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
+    row = {"title": f"T {KEY}", "url": f"http://a/{KEY}", "content": f"S {KEY} of croup"}
 
     def answer(request):
-        return _sent(json.dumps({"results": [row]}).encode())
+        return sent(json.dumps({"results": [row]}).encode())
 
     [hit] = await SearchProvider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
     assert (hit.title, hit.id, hit.text) == ("T [key]", "http://a/[key]", "S [key] of croup")
@@ -170,8 +161,8 @@ async def test_pubmed(monkeypatch):
     def answer(request):
         if "esearch" in str(request.url):
             assert b"croup" in request.content
-            return _sent(b'{"esearchresult": {"idlist": ["2", "3"]}}')
-        return _sent(_PUBMED)
+            return sent(b'{"esearchresult": {"idlist": ["2", "3"]}}')
+        return sent(_PUBMED)
 
     search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(answer))
     [article] = await search.search("croup", 5)
@@ -187,7 +178,7 @@ def test_pubmed_answers_that_cannot_be_read(content):
 
 
 async def test_pubmed_lists_that_cannot_be_read():
-    search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(lambda request: _sent(b'{"error": "x"}')))
+    search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(lambda request: sent(b'{"error": "x"}')))
     with pytest.raises(GaveUp, match="not a list"):
         await search.search("x", 2)
 
