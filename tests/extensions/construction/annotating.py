@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from ragrounds.base.records import Passage, Question
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.tools.retriever import open_searcher
-from tests.extensions.construction.annotator import grades, label, opened, option, reasoning, refused, spoilt
+from tests.extensions.construction.annotator import grades, opened, option, reasoning, refused, spoilt
 
 Fates = dict[str, list[str]]
 """What becomes of a pair → the documents."""
@@ -127,26 +127,11 @@ class Mined:
         return {"graded": counts.total(), **{fate: counts[fate] for fate in order}}
 
 
-def labelled(
-    queries: Mapping[str, str], committee: Committee, models: Sequence[str], depth: int, most: int
-) -> dict[tuple[str, str], tuple[str | None, ...]]:
-    """Query and passage → every model's grade, where each passage is a call of its own."""
-    return {
-        (id, document): tuple(
-            None if spoilt("label", model, text.strip(), passage) is not None else label(model, text, passage)
-            for model in models
-        )
-        for id, text in queries.items()
-        for document in committee.candidates((text,), depth, most)
-        for passage in [committee.texts[document]]
-    }
-
-
-def judged_by_all(grades: Sequence[str | None]) -> str:
+def judged_by_all(grades: Sequence[str | None], relevant_grades: str) -> str:
     """What becomes of a pair."""
     if None in grades:
         return "unlabelled"
-    relevant = [grade in ("S", "A") for grade in grades]
+    relevant = [grade in set(relevant_grades) for grade in grades]
     return "positive" if all(relevant) else "dropped" if any(relevant) else "negative"
 
 

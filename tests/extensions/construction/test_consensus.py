@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ragrounds.base.errors import UserError
 from ragrounds.extensions.construction.relevance_labels import LabelledPair, check_relevant, consensus, fate
+from tests.conftest import Cli
 from tests.extensions.construction.annotating import kappa
 
 MODELS = ("m1", "m2", "m3")
@@ -62,3 +65,20 @@ def test_similarity_is_the_mean_grade() -> None:
     assert PAIRS[0].similarity == pytest.approx((4 + 3 + 4) / 3)
     assert PAIRS[2].similarity == pytest.approx((2 + 1 + 0) / 3)
     assert PAIRS[6].similarity is None
+
+
+def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
+    common = ["build", "consensus-labels", "sample", "--corpus", "sample", "--out", str(tmp_path / "x")]
+    one, two = ["--labeller", "openai:a"], ["--labeller", "openai:b"]
+    cases = {
+        "Consensus needs two or more models": one,
+        "given twice: it would count twice": [*one, *one],
+        "each once, not all": [*one, *two, "--relevant", "XY"],
+        "The retriever 'bm25": [*one, *two, "--retriever", "bm25", "--retriever", "bm25[k1=0.9]"],
+    }
+    for message, options in cases.items():
+        done = command(*common, *options)
+        assert done.returncode == 2, message
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x").exists()

@@ -12,11 +12,19 @@ import pytest
 from ragrounds.base.records import Status
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.extensions.construction.judged_sets import Corpus
 from ragrounds.extensions.construction.outcome import REFUSED
 from ragrounds.extensions.construction.stages import CALL_FAILED, MALFORMED, Rejected, none_left, of_part, reason_counts
 from ragrounds.models.faults import CallFailed
 from tests.conftest import Cli
-from tests.extensions.construction.annotating import Committee, Mined, counted, read_lines
+from tests.extensions.construction.annotating import (
+    Committee,
+    Mined,
+    counted,
+    judged_by_all,
+    kappa,
+    read_lines,
+)
 from tests.extensions.construction.test_missing import folder_of_the_sample
 from tests.servers.process import Running, running
 
@@ -64,7 +72,9 @@ def test_a_refused_grade_costs_its_document_alone(command: Cli, home: Path, serv
     assert any(f"{reasons[REFUSED]:,} {REFUSED}" in note for note in card["made"]["notes"])
 
 
-def test_a_refused_label_keeps_its_query(command: Cli, server: Running, tmp_path: Path) -> None:
+def test_a_refused_label_keeps_its_query_and_what_all_agree_on_is_kept(
+    command: Cli, home: Path, server: Running, tmp_path: Path
+) -> None:
     forms = ("What treats {}?", "How common is {} in old age?", "Is {} painful?", "What should one eat after {}?")
     queries = [form.format(f"{kind} heart attack") for form in forms for kind in ("a", "a severe", "a second")]
     (tmp_path / "queries.jsonl").write_text(
@@ -87,6 +97,35 @@ def test_a_refused_label_keeps_its_query(command: Cli, server: Running, tmp_path
     assert lost == passages
     # Why a query has no positive is said too.
     assert all(row["detail"] for row in rows)
+
+    texts = {str(number): text for number, text in enumerate(queries)}
+    given = {(row["query"], row["document"]): row["grades"] for row in read_lines(out / "grades.jsonl")}
+    committee = Committee(["bm25"], "sample", home)
+    assert given.keys() == {(id, found) for id in texts for found in committee.candidates((texts[id],), 6, 6)}
+    fates = {pair: judged_by_all(grades, "SABC") for pair, grades in given.items()}
+    counts = Counter(fates.values())
+    figures = card["made"]["figures"]["consensus"]
+    assert figures["counts"] == counts
+    assert counts.keys() == {"positive", "negative", "dropped", "unlabelled"}
+    tables = [[grades.count(grade) for grade in "SABCD"] for grades in given.values() if None not in grades]
+    assert figures["kappa"] == pytest.approx(kappa(tables), abs=1e-9)
+    with_positive = {query for (query, _), fate in fates.items() if fate == "positive"}
+    assert counted(card)["verify"][:2] == (len(queries), len(with_positive))
+    positive = {document for (_, document), fate in fates.items() if fate == "positive"}
+    of_kept = {pair: fate for pair, fate in fates.items() if pair[0] in with_positive}
+    unclear = {document for (_, document), fate in of_kept.items() if fate in ("dropped", "unlabelled")} - positive
+    held = {row["_id"] for row in read_lines(out / "corpus.jsonl")}
+    assert held == {passage.id for passage in Corpus("sample", home)} - unclear
+    judged = [tuple(line.split("\t")) for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    labels = {"positive": "1", "negative": "0"}
+    assert set(judged) == {
+        (*pair, labels[fate]) for pair, fate in of_kept.items() if fate in labels and pair[1] not in unclear
+    }
+    reranked = command("retrieve", "--benchmark", f"rerank:{out / 'sets' / 'rerank.jsonl'}", "--json")
+    assert 0 < json.loads(reranked.stdout)["MAP@10"] <= 1
+    spec = 'dense[model="import:tests.tools.embedding_doubles:Hashing"]'
+    alike = command("retrieve", "--benchmark", f"sts:{out / 'sets' / 'sts.jsonl'}", "--retriever", spec, "--json")
+    assert alike.returncode == 0, alike.stderr
 
 
 def test_queries_that_are_lost_are_counted_with_their_reason(command: Cli, server: Running, tmp_path: Path) -> None:
