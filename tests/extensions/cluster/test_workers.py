@@ -114,21 +114,6 @@ def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(start: Start, 
 
 
 @pytest.mark.slow
-def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tmp_path: Path) -> None:
-    with openai_server("--latency", "0.1") as server:
-        process = start(server)
-        until(server, 6, process)
-        for pid in workers(process):
-            os.kill(pid, signal.SIGKILL)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 2
-        assert "All workers ended: worker" in said
-        assert "Traceback" not in said
-        assert start(server).communicate(timeout=120)
-    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
-
-
-@pytest.mark.slow
 def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.2") as server:
         process = start(server)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ from ragrounds.extensions.exchange.transfer import copy_runs, read_runs
 from tests.store.test_text_search import filled
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "file") as opened:
-        yield opened
-
-
 def note(store: Store, author: str, text: str, at: float) -> None:
     row = {"run": 1, "question_id": "t/1", "epoch": 0, "author": author, "mark": "star"}
     with store.engine.begin() as connection:
@@ -40,24 +33,24 @@ def notes(engine: sa.Engine) -> list[tuple[str, str]]:
         return [(row.author, row.text) for row in rows]
 
 
-async def test_notes_go_along_and_are_added_to_a_run_that_is_there(file: Store, tmp_path: Path) -> None:
-    await filled(file)
-    note(file, "ann", "first", 1.0)
+async def test_notes_go_along_and_are_added_to_a_run_that_is_there(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    note(store, "ann", "first", 1.0)
     copy = tmp_path / "runs.ragrounds"
     with open_target(str(copy)) as engine:
-        copy_runs(file.engine, engine, read_runs(file.engine), FINAL)
+        copy_runs(store.engine, engine, read_runs(store.engine), FINAL)
         assert notes(engine) == [("ann", "first")]
         with engine.connect() as connection:
             assert {connection.execute(sa.select(table)).first() for table in schema.DERIVED} == {None}
-    note(file, "ann", "second", 2.0)
-    note(file, "bob", "his", 1.0)
+    note(store, "ann", "second", 2.0)
+    note(store, "bob", "his", 1.0)
     with open_target(str(copy)) as engine:
-        assert copy_runs(file.engine, engine, read_runs(file.engine), FINAL).runs == ()
+        assert copy_runs(store.engine, engine, read_runs(store.engine), FINAL).runs == ()
         assert notes(engine) == [("ann", "second"), ("bob", "his")]
-    note(file, "ann", "third", 3.0)
+    note(store, "ann", "third", 3.0)
     with open_source(str(copy)) as engine:
-        copy_runs(engine, file.engine, read_runs(engine), FINAL)
-    assert notes(file.engine) == [("ann", "third"), ("bob", "his")]
+        copy_runs(engine, store.engine, read_runs(engine), FINAL)
+    assert notes(store.engine) == [("ann", "third"), ("bob", "his")]
 
 
 @pytest.mark.parametrize(
@@ -70,20 +63,20 @@ async def test_notes_go_along_and_are_added_to_a_run_that_is_there(file: Store, 
         (f"UPDATE notes SET text = '{'x' * 20_001}'", "20,001 characters"),
     ],
 )
-async def test_a_copied_note_is_not_believed(file: Store, tmp_path: Path, change: str, said: str) -> None:
-    await filled(file)
-    note(file, "ann", "first", 1.0)
-    with sqlite3.connect(file.location) as connection:
+async def test_a_copied_note_is_not_believed(store: Store, tmp_path: Path, change: str, said: str) -> None:
+    await filled(store)
+    note(store, "ann", "first", 1.0)
+    with sqlite3.connect(store.location) as connection:
         connection.execute(change)
     connection.close()
     with Store(tmp_path / "other") as other, pytest.raises(UserError, match=said):
-        copy_runs(file.engine, other.engine, read_runs(file.engine), FINAL)
+        copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
 
 
-async def test_facts_are_made_where_they_are_missing_or_of_before(file: Store, tmp_path: Path) -> None:
-    await filled(file)
+async def test_facts_are_made_where_they_are_missing_or_of_before(store: Store, tmp_path: Path) -> None:
+    await filled(store)
     with Store(tmp_path / "other") as other, other.engine.connect() as connection:
-        copy_runs(file.engine, other.engine, read_runs(file.engine), FINAL)
+        copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
         assert len(lacking_facts(connection, [1, 2])) == 5
         with other.engine.begin() as writing:
             writing.execute(sa.update(schema.attempts).values(body=b"no record").where(schema.attempts.c.run == 1,
@@ -94,8 +87,8 @@ async def test_facts_are_made_where_they_are_missing_or_of_before(file: Store, t
         make_facts(other, other.runs(), lambda step, rows: told.append(rows))
         assert told[-1] == 4  # one cannot be read
         assert lacking_facts(connection, [1, 2]) == [(1, "t/0", 0)]
-        make_facts(file, file.runs())
-        with file.engine.connect() as first:
+        make_facts(store, store.runs())
+        with store.engine.connect() as first:
             known = sa.select(schema.facts).order_by(*schema.facts.primary_key)
             assert connection.execute(known).all() == first.execute(known).all()[1:]
         # An attempt that is made again has facts of its own: those of before no longer hold.

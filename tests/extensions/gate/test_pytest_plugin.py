@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -200,45 +199,6 @@ def test_a_wrong_argument_is_one_line(pytester: pytest.Pytester) -> None:
     ):
         done.stdout.fnmatch_lines([f"E *{says}*"])
     assert "_settings" not in done.stdout.str()  # no frame of ours
-
-
-@pytest.mark.slow
-def test_a_graph_of_the_project_and_a_file_of_questions_are_found_beside_the_test(pytester: pytest.Pytester) -> None:
-    """Wherever pytest is started, and though the file is another user's for all that the settings know."""
-    folder = pytester.mkdir("evals")
-    asked = [
-        {
-            "id": f"q{place}",
-            "question": f"Is {place} even?",
-            "options": {"A": "yes", "B": "no"},
-            "answer": "AB"[place % 2],
-        }
-        for place in range(6)
-    ]
-    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    (folder / "even.py").write_text(
-        "from typing import TypedDict\n"
-        "from langgraph.graph import END, START, StateGraph\n"
-        "class State(TypedDict, total=False):\n"
-        "    question: str\n"
-        "    answer: str\n"
-        "def build():\n"
-        "    graph = StateGraph(State)\n"
-        "    graph.add_node('say', lambda state: {'answer': 'AB'[int(state['question'].split()[1]) % 2]})\n"
-        "    graph.add_edge(START, 'say')\n"
-        "    graph.add_edge('say', END)\n"
-        "    return graph\n"
-    )
-    (folder / "test_even.py").write_text(
-        "def test_it_is_right(ragrounds):\n"
-        "    result = ragrounds.run('jsonl:questions.jsonl', './even.py:build')\n"
-        "    ragrounds.check(f'accuracy({result.ids[0]}) >= 1')\n"
-    )
-    run(pytester, RECORD, "evals/test_even.py").assert_outcomes(passed=1)
-    assert list(journals(pytester)) == [
-        "evals/questions.jsonl", "evals/ragrounds_journal/test_even/test_it_is_right.jsonl"
-    ]  # fmt: skip
-    run(pytester, "evals").assert_outcomes(passed=1)
 
 
 def test_calls_that_cannot_be_recorded_are_said_and_never_replayed(pytester: pytest.Pytester) -> None:

@@ -42,6 +42,8 @@ def test_values_are_the_definitions(judged, scores, k):
     found = measure({"q": judged}, {"q": scores}, list(expected))
     for name, value in expected.items():
         assert found[name]["q"] == pytest.approx(value, abs=1e-6), name
+    whole = measure({"q": judged}, {"q": scores}, ["MAP"])["MAP"]["q"]
+    assert whole == pytest.approx(naive(judged, scores, 12)["MAP@12"], abs=1e-6)
 
 
 @given(judged=_judged, scores=_scores)

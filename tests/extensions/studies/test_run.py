@@ -101,46 +101,11 @@ def test_each_cell_shows_the_run_of_its_own_row(tmp_path: Path) -> None:
     made = rr.study(path, home=tmp_path, confirmed=True, progress=False)
     shown = {name: cell(made, name, "all") for name in agents}
     assert shown["none"].value != shown["two"].value
+    assert made.to_pandas().shape == (2, 21)
     for name, agent in agents.items():
         alone = rr.compare(rr.runs(agent, home=tmp_path)[0], home=tmp_path)
         assert rr.load(shown[name].runs[0], home=tmp_path).agent == agent
         assert shown[name].value == 100 * alone.comparison.shown_tables()[0][0].lines[0].overall.value, f"row {name!r}"
-
-
-@pytest.mark.slow
-def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path: Path) -> None:
-    made = carried_out(file, server, tmp_path)
-    assert server.calls == 48  # two models, two strategies, 12 questions; the 9 of the second column are among them
-    assert (made.table.count("done"), made.table.count("lacks")) == (12, 4)
-    lacking = cell(made, "A, none", "elsewhere")
-    assert "ragrounds data add mirage/medqa" in lacking.why
-
-    # What compare says of the same run, to the last digit.
-    shown = cell(made, "B, 8", "first")
-    compared = rr.compare(shown.runs[0], home=tmp_path).comparison.shown_tables()[0][0].lines[0].overall
-    assert (shown.value, shown.low) == (100 * compared.value, 100 * compared.low)
-    assert shown.high == 100 * compared.high
-    assert shown.spread == 100 * compared.error
-
-    # Means and deviations, by hand.
-    first, second = cell(made, "A, none", "first"), cell(made, "A, none", "second")
-    average = cell(made, "A, none", "Average")
-    assert average.value == pytest.approx((first.value + second.value) / 2)
-    assert first.deviation == pytest.approx(first.value - 50)
-    assert second.published_spread == 2.5
-
-    # The baseline has no difference to itself; the others have one on the same questions.
-    assert first.difference is None
-    other = cell(made, "A, 8", "first")
-    assert other.difference == pytest.approx(other.value - first.value)
-    assert other.difference_low <= other.difference <= other.difference_high
-
-    again = carried_out(file, server, tmp_path)
-    assert (again.made, server.calls) == (0, 48)
-    assert again.table == made.table
-    kept = show_study("two", home=tmp_path).table.cells
-    assert [one for one in kept if one.state == "done"] == [one for one in made.table.cells if one.state == "done"]
-    assert made.to_pandas().shape == (16, 21)
 
 
 @pytest.mark.slow
@@ -240,8 +205,13 @@ def test_the_calls_of_the_pilots_are_counted(file: Path, server: Scripted, tmp_p
     assert (made.made, made.reused) == (server.calls, 0) == (20, 0)
 
 
-def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
-    carried_out(file, server, tmp_path, rows="A, none", columns="first")
+def test_a_cell_is_what_compare_shows_and_is_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
+    made = carried_out(file, server, tmp_path, rows="A, none", columns="first")
+    shown = cell(made, "A, none", "first")
+    compared = rr.compare(shown.runs[0], home=tmp_path).comparison.shown_tables()[0][0].lines[0].overall
+    figures = (compared.value, compared.low, compared.high, compared.error)
+    assert (shown.value, shown.low, shown.high, shown.spread) == tuple(100 * figure for figure in figures)
+    assert shown.deviation == pytest.approx(shown.value - 50)
     found = {one.name: one for one in list_studies(home=tmp_path)}
     assert found["two"].cells == 12
     assert found["two"].kept == 1
