@@ -17,7 +17,7 @@ from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort
 from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.ui.agent_names import names_of_runs
 from ragrounds.ui.text import in_scale, number_of, one_line, safe
-from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_id
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.grid_pane import GridPane, cell_style, cell_text, score_text
@@ -153,7 +153,7 @@ class GridScreen(ViewScreen):
 
     def _question(self, line: int, width: int) -> Cells:
         summary, room = self.texts.row_at(line), max(0, width - _FIGURE - 1)
-        label = f"{one_line(summary.question.id[:80], 40)}  " if summary else "…"
+        label = f"{one_line(short_id(summary), 40)}  " if summary else "…"
         label += one_line(summary.question.text[: width * 2], max(2, width)) if summary else ""
         return [(fit(label, room) + " ", "plain"), (fit(self._figures[line], _FIGURE - 1, right=True) + " ", "dim")]
 
