@@ -218,11 +218,8 @@ async def begin_anew(pilot: Pilot[None]) -> None:
     """The main screen as it was opened."""
     app = pilot.app
     assert isinstance(app, TraceApp)
-    while len(app.screen_stack) > 1 and not isinstance(app.screen, BrowseScreen):
+    while len(app.screen_stack) > 1:  # also a list of some runs that the home opened
         app.pop_screen()
-    if not isinstance(app.screen, BrowseScreen):
-        app.open_runs(app.store.runs(), "attempts")
-        await settle(pilot)
     browse = main(app)
     if browse.maximized is not None:
         browse.minimize()
