@@ -130,6 +130,15 @@ async def test_a_refused_prompt_without_a_usage_costs_at_least_nothing(store: St
         assert retried_faults(next(calls(made.events))) == ()
 
 
+async def test_a_cap_of_seconds_ends_a_call_in_the_middle(store: Store) -> None:
+    asked, golds = questions(1)
+    one = planned(store, "direct[limits.seconds=0.2]", asked, golds, ScriptedModel(delay=30))
+    await replayed(store, [one], asked, golds)
+    capped = attempts(store, one.run)["t/0"]
+    assert (capped.status, capped.reason) == ("capped", "the attempt's cap of 0.2 seconds is reached")
+    assert capped.seconds < 10
+
+
 async def test_what_stops_a_run_keeps_what_was_done(store: Store) -> None:
     asked, golds = questions(10)
 
