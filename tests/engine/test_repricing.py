@@ -14,7 +14,7 @@ from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
 from tests.servers.grader_server import grader_server
-from tests.servers.process import Running
+from tests.servers.process import Running, running
 
 GIVEN, WRITTEN = 1000.0, 2000.0
 PRICED = f"price_input={GIVEN:g},price_output={WRITTEN:g}"
@@ -83,6 +83,16 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     (cost,) = show_arena(resamples=100).report.costs.values()
     assert cost.cost_paid == cost.cost_uncached
     assert 0 < (cost.cost_paid or 0) < whole.dollars()
+
+
+def test_searches_by_an_embedder(home: Path) -> None:
+    with running("ragas_server") as embedder:
+        retriever = f'dense[model="openai:letters",base_url="{embedder.url}"]'
+        made = rr.run("sample", f"vanilla_rag[retriever={retriever}]", limit=4)
+    assert rr.ledger(made).ledger.total.cost_uncached is None
+    (home / "prices.toml").write_text('["openai:letters"]\ninput = 1000.0\noutput = 0.0\n')
+    rr.ledger(made, reprice=True)
+    assert rr.ledger(made).ledger.total.cost_uncached == pytest.approx(4 * 10 * 1000 / 1e6)
 
 
 def test_unknown_tokens_stay_unknown(server: Running, home: Path) -> None:
