@@ -109,21 +109,6 @@ def test_nothing_that_a_model_or_a_file_says_is_markup(home: Path) -> None:
     assert rr.load("r-1").to_pandas()["text"][0] == HOSTILE
 
 
-def test_runs_without_scores_are_compared_by_what_they_cost(home: Path) -> None:
-    run = Run(
-        id="r-1", agent="mine", benchmark="set", questions="s", count=1, epochs=1, fingerprint="f", created=1.0,
-        identity={"models": {}},
-    )  # fmt: skip
-    question = Question(id="q1", benchmark="set", text="What?")
-    with Store(home) as store:
-        store.add_run(run, [question], {"q1": Gold(question_id="q1", answer="A")})
-        store.add_attempts(run, [Attempt(run=run.id, question_id="q1", epoch=0, status="completed", text="A")], [])
-    assert str(rr.compare("r-1")).startswith("No answer has a score")
-    assert "outcomes and cost" in rr.compare("r-1").full()
-    with pytest.raises(rr.UserError, match="no claim can be checked"):
-        rr.compare("r-1", claims="accuracy(mine) > 0")
-
-
 def test_retrieval_and_arenas_are_results_too(home: Path, tmp_path: Path, judges: object) -> None:
     texts = {"d1": "methylene blue treats methaemoglobinaemia", "d2": "aspirin thins blood"}
     folder = write_beir(tmp_path / "set", texts, {"q1": "methylene blue"}, [("q1", "d1")])

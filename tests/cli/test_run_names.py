@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from ragrounds.base.errors import UserError
+from ragrounds.evals.store.run_names import run_among
+from ragrounds.evals.store.store import Store
+from tests.compare.making import add_run, questions
 from tests.conftest import Cli
 
 
@@ -50,25 +54,14 @@ SPELLINGS = (
 )
 
 
-@pytest.mark.slow
-def test_any_spelling_of_an_agent_finds_its_runs(command: Cli) -> None:
+def test_any_spelling_of_an_agent_finds_its_runs(home: Path) -> None:
     """What was typed at `run` is typed again elsewhere; the canonical text leaves out what equals the defaults."""
-    asked = ("run", "--limit", "3", "--display", "none")
-    assert command(*asked, "--agent", "vanilla_rag[top_k=32]", "--agent", SPELLINGS[1]).returncode == 0
-    whole, eight = (run["run"] for run in sorted(listed(command), key=lambda run: run["run"]["agent"]))
-    assert (whole["agent"], eight["agent"]) == ("vanilla_rag", "vanilla_rag[top_k=8]")
-    for text, run in (("vanilla_rag[top_k=32]", whole), *((text, eight) for text in SPELLINGS)):
-        assert run["id"] in command("runs", "show", text).stdout
-        assert run["id"] in command("trace", text, "--format", "json").stdout
-        assert run["id"] in command("score", text, "--scorer", "strict", "--json").stdout
-    done = command("compare", "vanilla_rag[top_k=32]", SPELLINGS[1], "--json")
-    assert {row["run"] for row in json.loads(done.stdout)["rows"]} == {whole["id"], eight["id"]}
-    claim = "accuracy(vanilla_rag[top_k=32]) > 0 and accuracy(vanilla_rag[order=best_first,top_k=8]) > 0"
-    assert command("compare", whole["id"], eight["id"], "--assert", claim).returncode == 0
-    assert command("runs", "show", "vanilla_rag[top_k=31]").returncode == 2
-    assert command("runs", "show", "vanilla_rag[top_k=").returncode == 2
-
-
-def listed(command: Cli) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(command("runs", "ls", "--json").stdout)["runs"]
-    return found
+    with Store(home) as store:
+        whole = add_run(store, "vanilla_rag", questions(1), [1], id="whole")
+        eight = add_run(store, "vanilla_rag[top_k=8]", questions(1), [1], id="eight")
+        for text, run in (("vanilla_rag[top_k=32]", whole), *((text, eight) for text in SPELLINGS)):
+            assert store.run(text) == run, text
+            assert run_among(text, [whole, eight], "claim") == run, text
+        for text in ("vanilla_rag[top_k=31]", "vanilla_rag[top_k="):
+            with pytest.raises(UserError, match="There is no run"):
+                store.run(text)

@@ -29,18 +29,10 @@ def made(count=COUNT, groups=2):
         one.id: Gold(question_id=one.id, answer=f"agent{n:03} by vein for {n + 2} days, then a review by the ward team")
         for n, one in enumerate(questions)
     }
-    attempts = [
-        Attempt(
-            run="direct-1",
-            question_id=one.id,
-            epoch=0,
-            status="completed",
-            text=golds[one.id].answer
-            if n % 4 == 1
-            else f"{golds[one.id].answer if n % 2 else 'something else'} in case {n}",
-        )
-        for n, one in enumerate(questions)
-    ]
+    texts = [gold.answer if n % 2 else "something else" for n, gold in enumerate(golds.values())]
+    texts = [text if n % 4 == 1 else f"{text} in case {n}" for n, text in enumerate(texts)]
+    given = {"run": "direct-1", "epoch": 0, "status": "completed"}
+    attempts = [Attempt(question_id=id, text=text, **given) for id, text in zip(golds, texts, strict=True)]
     return questions, golds, attempts
 
 
