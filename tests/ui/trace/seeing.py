@@ -33,6 +33,7 @@ async def viewer(
         for _ in range(3 if "view" in options else 1):  # a view opens once the list is drawn
             await settle(pilot)
         await press(pilot, *keys)
+        await settle(pilot)  # a screen that a key has opened may begin to read only now
         yield app, pilot
 
 
