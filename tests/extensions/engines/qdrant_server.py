@@ -3,21 +3,74 @@ form that lives in this process."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.extensions.engines.stub_server import Stub
 
+class QdrantStub:
+    """The server, which notes what it is asked, and can be stopped as a killed one and begin again at its port.
 
-class QdrantStub(Stub):
-    """The server. `key` is the value of the header ``api-key`` that it wants."""
+    `key` is the value of the header ``api-key`` that it wants; `faults` are ordered for the next answers.
+    """
 
     def __init__(self, key=""):
         from qdrant_client import QdrantClient
 
         self.held = QdrantClient(":memory:", force_disable_check_same_thread=True)
         self.key = key
-        super().__init__()
+        self.asked, self.faults, self.connections = [], [], set()
+        self.lock = threading.RLock()
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        """Listen; after a stop at the same port."""
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                super().setup()
+                stub.connections.add(self.connection)
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                stub.asked.append((self.command, self.path, dict(self.headers), body))
+                status, data, headers = stub.reply(self, body)
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(data))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(data)
+
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda request, address: None
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self):
+        """Close the port and all connections, as a killed server does."""
+        self._server.shutdown()
+        self._server.server_close()
+        while self.connections:
+            with contextlib.suppress(OSError):
+                self.connections.pop().shutdown(socket.SHUT_RDWR)
 
     def reply(self, handler, body):
         """Status, body and headers of an answer."""

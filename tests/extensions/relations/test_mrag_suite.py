@@ -12,7 +12,7 @@ import pytest
 from ragrounds.evals.benchmarks import load, register
 from tests.conftest import Cli
 from tests.extensions.relations.test_link_graphs import drkg
-from tests.servers.scripted_http import Scripted
+from tests.servers.scripted_http import Scripted, scripted
 
 TCM = [
     {
@@ -79,9 +79,8 @@ def reply(prompt: str, _: int) -> str:
 
 @pytest.fixture
 def server() -> Iterator[Scripted]:
-    made = Scripted(reply)
-    yield made
-    made.close()
+    with scripted(reply) as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -109,23 +109,6 @@ def test_each_cell_shows_the_run_of_its_own_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
-    from ragrounds.extensions.studies.tables import study_csv, study_tables
-    from ragrounds.ui.tables.text_tables import latex, markdown
-
-    made = carried_out(file, server, tmp_path)
-    text = str(made)
-    shown = cell(made, "A, none", "first")
-    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in text
-    assert f"{shown.value - 50:+.2f}" in text
-    for said in ("40.50 ±2.50", "A note for the reader.", "Against A, none", "Not run, 4 cells: ", "mirage/medqa"):
-        assert said in text
-    assert f"{shown.value:.2f}" in markdown(study_tables(made.table))
-    assert "\\pm" in latex(study_tables(made.table))
-    assert len(study_csv(made.table).splitlines()) == 17
-
-
-@pytest.mark.slow
 def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path) -> None:
     alone = carried_out(file, server, tmp_path, rows="A, none", columns=["first"])
     assert [(one.row, one.column, one.state) for one in alone.table.cells] == [("A, none", "first", "done")]

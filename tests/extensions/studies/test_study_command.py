@@ -19,6 +19,7 @@ STUDY = """
 title = "A title with [markup] and \\u202e direction"
 source = "made up"
 baseline = "none"
+spread = "binomial"
 [settings]
 benchmark = "sample"
 limit = 6
@@ -54,7 +55,10 @@ def test_run_then_show_in_every_format(asked, tmp_path) -> None:
     assert shown.stdout == ran.stdout
     table = json.loads(asked("show", file, "--json").stdout)["table"]
     value = table["rows"][1]["cells"][0]["value"]
-    for form, said in (("--markdown", f"{value:.2f}"), ("--latex", f"{value:.2f}"), ("--csv", str(value))):
+    spread = table["rows"][1]["cells"][0]["spread"]
+    shown_spread = f"{value:.2f} ±{spread:.2f}"
+    assert shown_spread in shown.stdout
+    for form, said in (("--markdown", shown_spread), ("--latex", "\\pm"), ("--csv", str(value))):
         text = asked("show", file, form).stdout
         assert said in text
         assert "60" in text
