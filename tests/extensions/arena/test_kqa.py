@@ -8,31 +8,21 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.forked import run_python
 from tests.recorded import known_calls
-from tests.servers.process import ROOT, Running
+from tests.servers.process import Running, running
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 LIMIT, CONCURRENCY = 40, 8
 RUNNER = [sys.executable, "-m", "ragrounds"]
 
 
-@contextlib.contextmanager
-def judge_server(questions: Path, latency: float = 0.0, port: int = 0) -> Iterator[Running]:
-    command = [sys.executable, "-m", "tests.servers.judge_server", "--questions", str(questions), "--port", str(port)]
-    process = subprocess.Popen([*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield Running(process, int(process.stdout.readline()))
-    finally:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
+def judge_server(questions: Path, *more: str) -> contextlib.AbstractContextManager[Running]:
+    return running("judge_server", "--questions", str(questions), *more)
 
 
 @pytest.fixture
@@ -81,7 +71,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     tmp_path: Path, data: Path, questions: Path
 ) -> None:
     home = tmp_path / "killed"
-    with judge_server(questions, 0.03) as server:
+    with judge_server(questions, "--latency", "0.03") as server:
         address = server.port
         runs = answer(home, server.url, data)
         command = playing(runs, "--base-url", server.url)
@@ -118,7 +108,9 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     again = run(home, "arena", "show", "--json")
     assert table(again.stdout) == table(done.stdout)
 
-    with judge_server(questions, port=address) as server:  # it says nothing of its model: elsewhere it is another
+    with judge_server(
+        questions, "--port", str(address)
+    ) as server:  # it says nothing of its model: elsewhere it is another
         more = ["--base-url", server.url, "--seed", "1"]
         planned = run(home, *playing(runs, *more, "--plan"))
         together, apart = json.loads(planned.stdout)["estimates"]
