@@ -15,7 +15,6 @@ read: queries, or single documents as ``query|document``.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import hashlib
 import json
 import re
@@ -54,9 +53,6 @@ _KEY = re.compile(r"\bk\d+\b")
 class Server:
     """State of one server process."""
 
-    def __init__(self, latency: float) -> None:
-        self.latency = latency
-
     def play(self, script: dict[str, str], truth: dict[str, list[str]]) -> None:
         """Follow a script from now on, and count from 0."""
         self.truth = truth
@@ -75,7 +71,6 @@ class Server:
         digest = hashlib.sha256(json.dumps([body["messages"], body["model"]]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
         fate = self.fate(body["messages"])
-        await asyncio.sleep(self.latency)
         if fate == f"broken {self.stage(body['messages'])}" and self.asked[digest] == 1:
             return web.json_response({"error": {"message": "bad luck", "type": "invalid_request_error"}}, status=400)
         text = self.answer(body["messages"], self.asked[digest])
@@ -194,12 +189,9 @@ def last(events: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--script", type=Path)
-    parser.add_argument("--truth", type=Path)
-    parser.add_argument("--latency", type=float, default=0.0)
-    options = parser.parse_args()
-    files = (options.script, options.truth)
-    server = Server(options.latency)
-    server.play(*(json.loads(file.read_text(encoding="utf-8")) if file else {} for file in files))
+    script = parser.parse_args().script
+    server = Server()
+    server.play(json.loads(script.read_text(encoding="utf-8")) if script else {}, {})
     routes = {"POST /script": server.take_script, "GET /stats": server.stats}
     serve({"POST /v1/chat/completions": server.complete, **routes})
 

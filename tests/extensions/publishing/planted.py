@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from functools import partial, reduce
+from operator import getitem
 from pathlib import Path
 
 import msgspec
@@ -208,10 +210,6 @@ def agent_renamed(statement, records, agent="gpt_rag"):
     identify(run, agent=agent)
 
 
-def agent_of_other_name(statement, records):
-    agent_renamed(statement, records, "ircot")
-
-
 def agent_in_identity(statement, records):
     identify(records[0]["run"], agent="ircot")
 
@@ -252,10 +250,6 @@ def named_by_publisher(statement, records):
     records[0]["name"] = "GPT-5 with search"
 
 
-def seed_chosen(statement, records):
-    statement["predicate"]["ragrounds"]["seed"] = 17
-
-
 def wrong_without_score(statement, records):
     wrong = next(one for one in attempts(records) if any(score["value"] == 0 for score in one["scores"]))
     for score in wrong["scores"]:
@@ -290,17 +284,9 @@ def benchmark_renamed(statement, records):
         one["run"]["benchmark"] = "medqa"
 
 
-def scored_by(name, statement, records):
+def scored_by(statement, records, name):
     for one in scored(records):
         one["scores"].append(one["scores"][0] | {"scorer": name, "value": 1.0})
-
-
-def unknown_scorer(statement, records):
-    scored_by("excellence", statement, records)
-
-
-def reported_score(statement, records):
-    scored_by("reported", statement, records)
 
 
 def rule_of_fewer(statement, records):
@@ -325,21 +311,20 @@ def imported_by_name(statement, records):
         call["usage"] = {"input": 0, "output": 0}
 
 
-def other_version(statement, records):
-    statement["predicate"]["harness"]["version"] = "9.9"
+def set_stated(statement, records, path, value):
+    """Another value in the statement."""
+    *parents, last = path
+    reduce(getitem, parents, statement["predicate"])[last] = value
 
 
-def verdict_turned(statement, records):
-    figures = statement["predicate"]["ragrounds"]["figures"]
-    figures["findings.robust.kind"] = "ahead"
-
-
-def claim_raised(statement, records):
-    statement["predicate"]["claims"][0]["threshold"] = "0.99"
-
-
-def dated_later(statement, records):
-    statement["predicate"]["evaluatedAt"] = "2036-01-01T00:00:00Z"
+agent_of_other_name = partial(agent_renamed, agent="ircot")
+unknown_scorer = partial(scored_by, name="excellence")
+reported_score = partial(scored_by, name="reported")
+seed_chosen = partial(set_stated, path=("ragrounds", "seed"), value=17)
+verdict_turned = partial(set_stated, path=("ragrounds", "figures", "findings.robust.kind"), value="ahead")
+other_version = partial(set_stated, path=("harness", "version"), value="9.9")
+claim_raised = partial(set_stated, path=("claims", 0, "threshold"), value="0.99")
+dated_later = partial(set_stated, path=("evaluatedAt",), value="2036-01-01T00:00:00Z")
 
 
 def judged(home: Path, site: Path) -> Path:

@@ -73,33 +73,22 @@ def test_it_listens_on_this_machine_alone_and_ends_with_its_block() -> None:
         pass
 
 
-@pytest.mark.slow
-def test_every_strategy_runs_to_its_end(url: str, tmp_path: Path) -> None:
-    agents = ["direct", "direct_cot", "cot_refine", "cot_refine_rag[top_k=2]", "vanilla_rag[top_k=2]",
-              "i_medrag[rounds=2,queries=2,top_k=2]", "search_o1[top_k=2]", "search_r1[top_k=2]", "tool_agent[top_k=2]",
-              "vanilla_rag[query_generation=hyde,top_k=2]"]  # fmt: skip
-    result = rr.run("sample", agents, model="openai:any", base_url=url, alias=ALIAS, limit=6, home=tmp_path)
-    assert result.failures == ()
-    attempts = result.to_pandas("attempts")
-    assert set(attempts["status"]) == {"completed"}
-    assert all(text.strip() for text in attempts["text"])
-    # Every message of a replay must be what it was, or the journal does not hold its answer.
-    again = rr.run("sample", agents, model="openai:any", base_url=url, alias=ALIAS, limit=6, home=tmp_path,
-                   journal="replay", new=True)  # fmt: skip
-    assert again.made == 0
-    assert list(again.to_pandas("attempts")["text"]) == list(attempts["text"])
-    for agent, rows in attempts.groupby("agent"):
-        if agent.partition("[")[0] not in ("direct", "direct_cot", "cot_refine"):
-            assert (rows["searches"] > 0).all(), agent
-
-
 @pytest.mark.parametrize(
-    ("agent", "profile"), [("i_medrag[rounds=1,queries=2,retriever=bm25]", "medrag"), ("search_o1", "search_o1")]
+    ("agent", "profile"),
+    [
+        ("i_medrag[rounds=1,queries=2,retriever=bm25]", "medrag"),
+        ("search_o1", "search_o1"),
+        ("search_r1[top_k=2]", None),
+        ("cot_refine_rag[top_k=2]", None),
+        ("vanilla_rag[query_generation=hyde,top_k=2]", None),
+    ],
 )
-def test_published_forms_are_answered_too(url: str, tmp_path: Path, agent: str, profile: str) -> None:
+def test_strategies_run_to_their_end(url: str, tmp_path: Path, agent: str, profile: str | None) -> None:
+    """The golden outputs have others."""
     where = {"model": "openai:any", "base_url": url, "alias": ALIAS, "home": tmp_path}
     attempts = rr.run("sample", agent, profile=profile, limit=2, **where).to_pandas("attempts")
     assert set(attempts["status"]) == {"completed"}
+    assert all(text.strip() for text in attempts["text"])
     assert (attempts["searches"] > 0).all()
 
 
