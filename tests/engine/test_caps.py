@@ -11,12 +11,13 @@ from ragrounds.agents import agent as agents
 from ragrounds.agents.agent import DEFAULT_CAPS, Limits, open_agent
 from ragrounds.base.contracts import FinishedAttempt, Request
 from ragrounds.base.records import Left, Noted, Reply, Usage
-from ragrounds.evals.engine.attempt_log import TRACE_SIZE
+from ragrounds.evals.engine.attempt_log import TRACE_SIZE, AttemptEnded
 from ragrounds.evals.engine.plan import OpenedAgent, agent_identity
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
-from tests.engine.doubles import ScriptedModel, questions
+from tests.engine.doubles import ScriptedModel, context_of, questions
 from tests.servers.process import Running
 
 LOOPING = """
@@ -92,6 +93,29 @@ def test_what_an_agent_says_counts_before_the_defaults() -> None:
     assert own.caps == replace(DEFAULT_CAPS, calls=9000, cost=0.5)
     assert own.caps.words() == "9,000 calls (of models, searches and tools), 2,000,000 tokens, $0.5 and 2 h"
     assert Limits(seconds=90).words() == "90 s"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reached"),
+    [
+        (Limits(tokens=101), ""),
+        (Limits(tokens=100), "100 tokens"),
+        (Limits(cost=0.5001), ""),
+        (Limits(cost=0.5), "$0.5"),
+        (Limits(tokens=100, cost=0.5), "100 tokens"),
+    ],
+)
+def test_a_cap_is_reached_as_soon_as_all_of_it_is_used(store: Store, limits: Limits, reached: str) -> None:
+    journal = StoreJournal(store)
+    context = context_of(journal, limits=limits)
+    context.add_cost(Usage(60, 40), 0.5, cached=True)  # a cap goes by the full price, whatever was paid
+    if reached:
+        with pytest.raises(AttemptEnded) as ended:
+            context.check_caps()
+        assert ended.value.reason == f"the attempt's cap of {reached} is reached"
+    else:
+        context.check_caps()
+    journal.close()
 
 
 async def test_a_loop_of_long_texts_ends_at_the_default_cap_of_tokens(store: Store, looping: str) -> None:
