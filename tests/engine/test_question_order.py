@@ -42,6 +42,15 @@ def test_what_shares_a_source_a_document_or_a_beginning_stands_together() -> Non
     assert ids(pairs) == [0, 3, 1, 5, 2, 6, 4]
 
 
+def test_a_question_and_its_duplicate_are_in_one_block() -> None:
+    """A budget that ends a run between blocks leaves no cluster half asked."""
+    pairs = [question(number, cluster=f"case {number % 20}") for number in range(40)]
+    order = SharedOrder(7).blocks([made for made, _ in pairs], {}, lambda: 2)
+    clusters = [made.cluster for made in order]
+    assert clusters[::2] == clusters[1::2]
+    assert len(set(clusters)) == 20
+
+
 def test_short_beginnings_and_empty_clusters_bring_nothing_together() -> None:
     assert ids([question(i, text="What is it?") for i in range(5)]) == list(range(5))
 
