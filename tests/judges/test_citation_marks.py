@@ -37,7 +37,8 @@ def test_citations(mark, numbers):
 @each_row(
     "text",
     [
-        "It lasts 4 [2, 9] days.", "It fell by 7 [6, 8] percent.", "A median of 3.5 [1–8] months",
+        "It lasts 4 [2, 9] days.", "It lasts 4,5 [2, 9] days.", "It fell by 7 [6, 8] percent.",
+        "A median of 3.5 [1–8] months",
         "12 % [8, 15] of them",
         "(95 % CI [12, 45])", "the range [2, 9]", "interquartile range [1-3]", "an interval of [1, 4]",
         "置信区间 [1, 3]",

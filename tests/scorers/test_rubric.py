@@ -162,6 +162,9 @@ def test_another_rubric_is_another_scorer(tmp_path):
     assert [(one.name, one.judging) for one in first.scorers] == [(first.name, first.name)]
     file.write_text(OWN.replace("points = 5", "points = 6"))
     assert METHOD.by_rubric(file).name != first.name
+    file.write_text("name = ")
+    with pytest.raises(UserError, match=r"it is not TOML: Invalid value"):
+        METHOD.by_rubric(file)
 
 
 MALFORMED = ["", "Well.", "{", '{"criteria_met": "yes"}', '{"criteria_met": 1}', "[true]", "true", "null", "[" * 9999,
