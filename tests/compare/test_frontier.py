@@ -4,7 +4,9 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from ragrounds.api.compare import frontier_measure
 from ragrounds.base.errors import UserError
 from ragrounds.evals.analyses.pictures import across_axis
 from ragrounds.evals.compare.comparison import compare
@@ -141,6 +143,16 @@ def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
     point, _ = compare(store, runs, cost="cost_uncached").tables[0].frontier.points
     assert point.cost.value == pytest.approx(0.2)
     assert point.per_correct.value is None
+
+
+def test_what_was_paid_and_the_full_price_are_two_measures(store):
+    run = add_run(store, "half", questions(2), [1, 0], cost_uncached=[0.4, 0.6])
+    attempts = [replace(attempt, cost_paid=attempt.cost_uncached / 4) for attempt in store.attempts(run)]
+    store.add_attempts(run, attempts, [])
+    other = add_run(store, "other", questions(2), [1, 1], cost_uncached=0.9)
+    for name, mean in (("paid", 0.125), ("full_price", 0.5)):
+        points = compare(store, [run, other], cost=frontier_measure(name)).tables[0].frontier.points
+        assert {point.run: point.cost.value for point in points}[run.id] == pytest.approx(mean)
 
 
 def test_measures_are_named():
