@@ -25,6 +25,7 @@ from ragrounds.evals.trace.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.evals.trace.traces import TracedCall
 from tests.conftest import ROOT
 from tests.ui.trace.making import attempt, make_run, quiz_store, score
+from tests.uneven import Uneven
 
 COMPILED = (
     "right and hops>2",
@@ -414,3 +415,16 @@ def traced(kind: Literal["search", "model"], prompt: str = "", passages: tuple[s
     texts = (Passage(id=one, document=one, title="", text=f"text of {one} {LONG}", corpus="c") for one in passages)
     asked = Request(messages=(Message("user", prompt),)) if prompt else None
     return TracedCall(call, asked=asked, passages=tuple(texts))
+
+
+def test_paid_dollars_and_the_full_price_are_those_of_their_names(uneven: Uneven) -> None:
+    with Store(uneven.home) as store:
+        pages = Pages(store, [run := uneven.runs["direct"]])
+        rows = {row.question.id: row for row in pages.read(range(len(pages)))}
+        stored = {attempt.question_id: attempt for attempt in store.attempts(run)}
+        for name, field in (("paid", "cost_paid"), ("cost", "cost_uncached")):
+            costs = {id: getattr(attempt, field) for id, attempt in stored.items()}
+            assert {id: getattr(row, field) for id, row in rows.items()} == pytest.approx(costs)
+            middle = sorted(costs.values())[len(costs) // 2]
+            chosen = {row.question.id for row in pages.read(pages.order(f"{name}>={middle}"))}
+            assert chosen == {id for id, dollars in costs.items() if dollars >= middle}
