@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ragrounds.base.errors import UserError
-from ragrounds.base.records import Usage
+from ragrounds.base.records import Call, Usage
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import paired
 from ragrounds.evals.judges.methods import judge_methods
@@ -139,6 +139,18 @@ def test_holm_corrects_over_all_pairs(store):
         pytest.approx(3 * 2 / 2**12),
         pytest.approx(2 * 2 / 2**6),
     ]
+
+
+def test_judging_costs_what_was_paid_for_it(store):
+    run = add_run(store, "one", questions(2), [1, 0])
+    calls = [
+        Call(key=f"{number:064x}", kind="model", role="judging", node="judge", actor="openai:m", at=0.0, seconds=1.0,
+             usage=Usage(10, 1), cost_uncached=dollars, cached=cached)
+        for number, (dollars, cached) in enumerate([(0.1, True), (0.3, False)])
+    ]  # fmt: skip
+    store.add_scores(run, [], calls)
+    (row,) = compare(store, [run]).rows
+    assert (row.judging_calls, row.cost_judging) == (2, 0.3)
 
 
 def test_unknown_cost_and_usage_stay_unknown(store):
