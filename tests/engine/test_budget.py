@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from ragrounds.base.contracts import Request
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Fault, Gold, Noted, Passage, Question, Reply, Usage
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.engine import budget as budgets
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.replayed_runs import ReplayedRuns
@@ -39,9 +41,13 @@ async def ended_by(
     ("budget", "said"),
     [(Budget(cost=0.0105), "$0.0105"), (Budget(tokens=150), "150 tokens"), (Budget(seconds=0.2), "0.2 seconds")],
 )
-async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Store, budget: Budget, said: str) -> None:
+async def test_every_agent_has_answered_the_same_questions_at_the_end(
+    store: Store, budget: Budget, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, golds = questions(40)
     model = ScriptedModel(delay=0.02)
+    # A clock of calls: a busy machine would use up the time before the first answer.
+    monkeypatch.setattr(budgets, "time", SimpleNamespace(monotonic=lambda: 0.01 * len(model.asked)))
     pair = [planned(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
     assert said in await ended_by(store, pair, asked, golds, budget, concurrency=3)
     answered = [set(store.done(one.run)) for one in pair]
