@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ragrounds.evals.store.arenas import Vote
+from ragrounds.evals.store.arenas import ArenaJudgement, Vote
+from ragrounds.extensions.arena.diagnostics import judge_costs
 from ragrounds.extensions.arena.report import arena_report
 from ragrounds.extensions.arena.tables import arena_verdict, print_report
 from ragrounds.extensions.arena.verdicts import ballots, combine_judgements
@@ -48,6 +49,17 @@ async def test_a_clean_arena_has_ranks_and_no_complaints(store):
     assert "strong" in text
     assert "40-0-0" in text
     msgspec.json.encode(found)
+
+
+def test_what_a_judge_cost_is_by_judge_and_paid_or_not(store):
+    made = {"question_id": "q", "first": 0, "second": 1, "part": 0, "outcomes": "1", "calls": 1}
+    judgements = [
+        ArenaJudgement(number=0, judge=0, cost_paid=0.0, cost_uncached=0.2, **made),  # the journal answered
+        ArenaJudgement(number=1, judge=0, cost_paid=0.3, cost_uncached=0.3, **made),
+        ArenaJudgement(number=0, judge=1, cost_paid=0.1, cost_uncached=0.1, **made),
+    ]
+    costs = judge_costs(Stage(store, [Scripted(by_strength, "one"), Scripted(by_strength, "two")]).arena, judgements)
+    assert [(one.calls, one.cost_paid, one.cost_uncached) for one in costs] == [(2, 0.3, 0.5), (1, 0.1, 0.1)]
 
 
 async def test_a_judge_that_always_prefers_the_first_is_seen(store):

@@ -11,6 +11,7 @@ from msgspec import structs
 from ragrounds.api import compare as api
 from ragrounds.base.errors import UserError
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.store.store import Store
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, add_scores, questions
@@ -42,6 +43,19 @@ def test_all_attempts_are_inside_and_long_texts_once(written, store):
     chunk = found["chunk-0"]
     assert chunk["texts"].count(answer) == 1
     assert len(chunk["attempts"]) == 4
+
+
+def test_both_costs_of_an_attempt_are_under_their_names(tmp_path, uneven):
+    run = uneven.runs["direct"]
+    found = blocks(api.report(run.id, tmp_path / "report.html", home=uneven.home))
+    with Store(uneven.home) as opened:
+        stored = {attempt.question_id: attempt for attempt in opened.attempts(run)}
+    columns, questions = found["index"]["columns"], found["index"]["questions"]
+    ids = [questions[number][0] for number in columns["question"]]
+    for column, field in (("paid", "cost_paid"), ("cost", "cost_uncached")):
+        assert columns[column] == pytest.approx([getattr(stored[id], field) for id in ids])
+        inside = {attempt["id"]: attempt[field] for attempt in found["chunk-0"]["attempts"]}
+        assert inside == pytest.approx({id: getattr(stored[id], field) for id in ids})
 
 
 def test_a_page_that_no_mail_takes_is_sent_without_attempts_and_whole_beside(store, tmp_path, monkeypatch):
