@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from jupyter_client.manager import KernelManager
+from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from jupyter_client.manager import KernelManager
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -77,6 +78,8 @@ def texts(reply: dict[str, Any]) -> str:
 @contextmanager
 def kernel(home: Path) -> Iterator[Kernel]:
     """A kernel while the block lasts."""
+    from jupyter_client.manager import KernelManager
+
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel(env=environment(home), cwd=str(home))
     client = manager.client()

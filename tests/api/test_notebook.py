@@ -8,9 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from ragrounds.evals.store.store import Store
 from tests.api.kernels import environment, kernel, texts
@@ -31,6 +29,9 @@ def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
     client.execute(env=environment(tmp_path))
@@ -49,6 +50,9 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_systems_of_ones_own_stand_in_one_table_and_are_replayed_without_a_server(tmp_path: Path) -> None:
     pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(OWN, as_version=4)
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
     client.execute(env=environment(tmp_path))
@@ -62,6 +66,8 @@ def test_systems_of_ones_own_stand_in_one_table_and_are_replayed_without_a_serve
 
 @pytest.mark.parametrize("path", [NOTEBOOK, OWN], ids=lambda path: path.stem)
 def test_the_notebook_is_kept_without_outputs(path: Path) -> None:
+    import nbformat  # here, not in each process that collects this file
+
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -7,8 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,12 +20,12 @@ from ragrounds.cli.entry import command_tree
 from ragrounds.extensions.mcp_server import functions
 from tests.conftest import Cli
 
-pytest.importorskip("mcp", reason="mcp is not installed")
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.shared.memory import create_connected_server_and_client_session as connected
-from mcp.types import CallToolResult, TextContent
+if TYPE_CHECKING:
+    from mcp import ClientSession
+    from mcp.types import CallToolResult
 
+# Imported where it is used: that takes a second in each process that collects tests.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="mcp is not installed")
 READING = {"runs", "compare", "trace", "show"}
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,6 +38,16 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@asynccontextmanager
+async def connected(**options: Any) -> AsyncIterator[ClientSession]:
+    """Connect a client with a server of the assistant's tools."""
+    from mcp.shared.memory import create_connected_server_and_client_session
+
+    server = functions.assistant_server(**options)._mcp_server
+    async with create_connected_server_and_client_session(server) as session:
+        yield session
+
+
 async def called(session: ClientSession, tool: str, **arguments: Any) -> str:
     """Return what a tool says. It is one text, sent once."""
     result = await session.call_tool(tool, arguments)
@@ -43,6 +56,8 @@ async def called(session: ClientSession, tool: str, **arguments: Any) -> str:
 
 
 def text_of(result: CallToolResult) -> str:
+    from mcp.types import TextContent
+
     [content] = result.content
     assert isinstance(content, TextContent)
     assert result.structuredContent is None
@@ -54,7 +69,7 @@ async def test_tools_read_the_store_and_say_what_the_commands_say(
 ) -> None:
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     [run] = rr.runs(home=stored)
-    async with connected(functions.assistant_server()._mcp_server) as session:
+    async with connected() as session:
         tools = (await session.list_tools()).tools
         assert {tool.name for tool in tools if tool.annotations and tool.annotations.readOnlyHint} == READING
         assert len(tools) == len(READING)
@@ -77,7 +92,7 @@ async def test_a_long_text_is_cut_where_it_says_and_continues_there(
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     [run] = rr.runs(home=stored)
     attempt = {"run": run.id, "question": str(rr.load(run).to_pandas("attempts")["question_id"][0]), "full": True}
-    async with connected(functions.assistant_server()._mcp_server) as session:
+    async with connected() as session:
         whole = await called(session, "show", **attempt)
         monkeypatch.setattr(functions, "MAX_CHARACTERS", len(whole) - 100)
         first = await called(session, "show", **attempt)
@@ -93,7 +108,7 @@ async def test_a_file_that_has_the_name_of_a_run_is_not_read(
     monkeypatch.setenv("RAGROUNDS_HOME", str(stored))
     private = tmp_path / "private.csv"
     private.write_text("id,answer,gold\n1,A,A\n", encoding="utf-8")
-    async with connected(functions.assistant_server()._mcp_server) as session:
+    async with connected() as session:
         refused = await session.call_tool("compare", {"runs": [str(private)]})
     assert refused.isError
     assert "There is no run" in text_of(refused)
@@ -101,16 +116,19 @@ async def test_a_file_that_has_the_name_of_a_run_is_not_read(
 
 async def test_a_run_is_started_only_if_allowed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"agents": ["direct"], "limit": 1}
-    async with connected(functions.assistant_server()._mcp_server) as session:
+    async with connected() as session:
         assert (await session.call_tool("run", arguments)).isError
         assert len(rr.runs()) == 0
-    async with connected(functions.assistant_server(allow_runs=True)._mcp_server) as session:
+    async with connected(allow_runs=True) as session:
         assert "1 question" in await called(session, "run", **arguments)
         assert [run.agent for run in rr.runs()] == ["direct"]
 
 
 @pytest.mark.slow
 async def test_a_client_starts_the_command_and_speaks_with_it(home: Path, tmp_path: Path) -> None:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     command = [sys.executable, "-m", "ragrounds", "mcp", "--allow-runs"]
     parameters = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ}, cwd=tmp_path)
     # A system that imports ragrounds runs in the server's process. What it prints is no line of the protocol.
