@@ -116,6 +116,11 @@ PARTIAL = Design(
     clusters=("",) * 23,
     outcomes=(("right",),) * 9 + (("wrong",), ("not run",), ("no value",)) + (("wrong",),) * 10 + (("score lost",),),
 )
+POOLED = Design(
+    datasets=("x/one",) * 12 + ("x/two",) * 6,
+    clusters=("",) * 18,
+    outcomes=(("right",),) * (FEW - 1) + (("not run",),) * 3 + (("wrong",),) * 6,
+)
 EQUAL = Design(datasets=("x/one", "x/two") * 9, clusters=("",) * 18, outcomes=(("right",), ("wrong",), ("right",)) * 6)
 FIXED = {"uneven": UNEVEN, "partial": PARTIAL, "equal": EQUAL}
 
@@ -169,6 +174,7 @@ def cell(heads: Sequence[str], row: Sequence[str], head: str) -> str:
 @given(designs())
 @example(UNEVEN)
 @example(PARTIAL)
+@example(POOLED)
 @example(EQUAL)
 def test_every_place_has_the_figure_by_a_pencil(design: Design) -> None:
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder)) as store:
