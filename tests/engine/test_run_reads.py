@@ -87,10 +87,10 @@ def test_a_folder_that_code_in_c_would_read(write: Any, ran: Any, tmp_path: Path
     (tmp_path / "index" / "vectors.faiss").write_text("1")
     (tmp_path / "mine.toml").write_text('system = "./mine.py:answer"\nreads = ["./index"]\n')
     write(text=NO_MODEL)
-    first = ran(agent="./mine.toml")
-    assert ran(agent="./mine.toml")[:2] == (first.run, 0)
+    first = ran("--limit", "1", agent="./mine.toml")
+    assert ran("--limit", "1", agent="./mine.toml")[:2] == (first.run, 0)
     (tmp_path / "index" / "vectors.faiss").write_text("2")
-    assert f"since {first.run}, the file index/vectors.faiss changed" in ran(agent="./mine.toml").said
+    assert f"since {first.run}, the file index/vectors.faiss changed" in ran("--limit", "1", agent="./mine.toml").said
 
 
 def test_a_variable_of_a_computed_name(write: Any, ran: Any) -> None:
@@ -118,13 +118,13 @@ def test_the_nearest_run_is_named_and_not_the_newest(write: Any, ran: Any, tmp_p
     facts = tmp_path / "facts.csv"
     write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", text=NO_MODEL)
     facts.write_text("1")
-    first = ran()
+    first = ran("--limit", "1")
     write("open('facts.csv').read() + '!'", above="DEPTH = os.environ.get('DEPTH', '1')", text=NO_MODEL)
     facts.write_text("2")
-    newest = ran(DEPTH="7")
+    newest = ran("--limit", "1", DEPTH="7")
     write("open('facts.csv').read()", above="DEPTH = os.environ.get('DEPTH')", text=NO_MODEL)
     facts.write_text("3")
-    third = ran()
+    third = ran("--limit", "1")
     assert f"since {first.run}, the file facts.csv changed;" in third.said
     assert newest.run not in third.said
 

@@ -57,13 +57,13 @@ def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Any, tmp_path: P
     settings = tmp_path / "settings.json"
     write(model='SETTINGS["model"]', above='import json\nSETTINGS = json.loads((HERE / "settings.json").read_text())\n')
     settings.write_text('{"model": "a"}')
-    first = ran()
+    first = ran("--limit", "1")
     settings.write_text('{"model": "b"}')
-    second = ran()
-    assert (second.run != first.run, second.asked) == (True, 3)
+    second = ran("--limit", "1")
+    assert (second.run != first.run, second.asked) == (True, 1)
     assert "the file settings.json changed;" in second.said
     settings.write_text('{"model": "a"}')
-    assert ran()[:2] == (first.run, 0)
+    assert ran("--limit", "1")[:2] == (first.run, 0)
 
 
 def test_a_model_in_a_file_of_a_computed_name(write: Any, ran: Any, tmp_path: Path) -> None:
@@ -71,10 +71,10 @@ def test_a_model_in_a_file_of_a_computed_name(write: Any, ran: Any, tmp_path: Pa
     hidden = tmp_path / "model.cfg"
     write("Path(__file__).with_suffix('').parent.joinpath('model' + '.' + 'cfg').read_text()")
     hidden.write_text("a")
-    first = ran()
+    first = ran("--limit", "1")
     hidden.write_text("b")
-    second = ran()
-    assert (second.run != first.run, second.asked) == (True, 3)
+    second = ran("--limit", "1")
+    assert (second.run != first.run, second.asked) == (True, 1)
     assert f"since {first.run}, the file model.cfg changed; only calls that are not in the journal" in second.said
 
 
@@ -94,8 +94,8 @@ def test_a_run_is_not_resumed_by_name_with_another_model(
     import ragrounds as rr
 
     write(model='os.environ["MODEL"]')
-    first = ran(MODEL="a")
-    options: dict[str, Any] = {"limit": 3, "home": home, "progress": False, "only": first.run}
+    first = ran("--limit", "1", MODEL="a")
+    options: dict[str, Any] = {"limit": 1, "home": home, "progress": False, "only": first.run}
     monkeypatch.setenv("MODEL", "a")
     assert rr.run(agents="./mine.py:answer", **options).runs[0].id == first.run
     monkeypatch.setenv("MODEL", "b")
