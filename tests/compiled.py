@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from types import ModuleType
 from _pytest.assertion import rewrite
 
 ROOT = Path(__file__).resolve().parents[1]
+REWRITTEN = re.compile(r"/(test_[^/]*|conftest)\.py$")
+"""Paths of files that pytest compiles by itself, with other assertions."""
 FEWEST = 40
 """Number of files from which starting processes is quicker than compiling each file when it is imported."""
 
@@ -34,6 +37,7 @@ def compile_once() -> None:
     for process in processes:
         process.wait()
     compileall.compile_dir(ROOT / "ragrounds", quiet=2, workers=cores)
+    compileall.compile_dir(ROOT / "tests", rx=REWRITTEN, quiet=2, workers=cores)
 
 
 def _rewritten_files() -> list[Path]:
