@@ -188,7 +188,7 @@ def test_no_part_of_a_score_is_known_where_it_is_withheld_or_was_not_run():
     attempt = Attempt(run="r", question_id="q", epoch=0, status="completed", text="…")
     (whole,) = METHOD.scores(attempt, gold, [(MET, ""), (NOT_MET, "")])
     assert (whole.reason, whole.prediction) == ("", "rubric\nmet | +5 | axis:x | a\nnot met | +5 | all | b")
-    again = METHOD.behind("rubric[x]", lambda: [replace(whole, scorer="rubric[x]")]).criteria(gold)
+    again = METHOD.behind("rubric[x]", lambda: [replace(whole, scorer="rubric[x]")]).criteria(replace(gold, facts=()))
     assert [(one.text, one.points, one.tags) for one in again] == [("a", 5, ("axis:x",)), ("b", 5, ("all",))]
     parts = rubric_parts(run_of([whole], {"q": {}}))
     assert {one.part: one.figure.value for one in parts} == {"all": 0.5, "axis:x": 1.0}
