@@ -2,7 +2,6 @@
 
 import math
 
-import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -163,14 +162,6 @@ def test_a_stored_test_leaves_the_run_as_it_was(store):
     assert early_stops(store, runs) == {}
     (record,) = all_records(store, runs[0])
     assert (record.fixed, record.number, record.runs) == (True, 1, ("new-run", "old-run"))
-
-
-def test_a_counterfactual_whose_questions_are_sampled_one_by_one_can_be_tested(store):
-    runs = pair(store)
-    changed = add_run(store, "new", questions(200), [1.0] * 200, scorer="robust", id="changed", origin="counterfactual",
-                      identity={"agent": "new", "counterfactual": {"run": "new-run"}})  # fmt: skip
-    store.write_stop([changed.id], "counterfactual", 3, msgspec.msgpack.encode(3))
-    assert gate(store, [changed, runs[1]], "accuracy(new) > 60%").gate.verdict == "GO"
 
 
 def test_a_followed_gate_is_counted_too(store):

@@ -6,7 +6,7 @@ import pytest
 from textual.color import Color
 
 from ragrounds.ui.theme import SERIES, notebook_colours, palette, series_name, theme_style
-from ragrounds.ui.trace import themes
+from tests.ui.contrast import contrast as contrast_of_colours
 
 TEXT = ("ink", "dim", "good", "bad", "accent")
 GROUNDS = ("back", "soft", "mark")
@@ -14,7 +14,7 @@ ALL_SERIES = tuple(series_name(index) for index in range(SERIES))
 
 
 def contrast(one, other):
-    return themes.contrast(Color.parse(one), Color.parse(other))
+    return contrast_of_colours(Color.parse(one), Color.parse(other))
 
 
 def test_contrast_is_that_of_the_guidelines():

@@ -251,7 +251,7 @@ def test_in_the_line_of_hops(store: Store) -> None:
                                   hops=hops_of(calls, gold)))  # fmt: skip
     columns = hop_columns(160, {}, 3)
     for first in (0, 1):
-        heading = hop_heading(columns, first, 3)
+        heading = hop_heading(columns, first)
         text = "".join(part for part, _ in hop_cells(summary, line, columns, {}, first))
         for number, (query, count) in enumerate((("first", 2), ("second", 3), ("third", 4)), 1):
             if number > first and f"search {number}" in heading:

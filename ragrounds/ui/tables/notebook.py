@@ -10,6 +10,7 @@ import io
 import sys
 from collections.abc import Callable
 from html import escape
+from textwrap import dedent
 from typing import Any
 
 from rich.console import Console
@@ -117,11 +118,16 @@ def html_text(text: object) -> str:
 
 
 def _prose_html(text: str) -> str:
-    """Return Markdown as HTML. Tags, addresses and pictures are shown as they were written."""
+    """Return Markdown as HTML. Tags, addresses and pictures are shown as they were written.
+
+    An indentation of all lines is the printed layout's, and makes no code of them.
+    """
     from markdown_it import MarkdownIt  # rich's own parser; imported here, so that only printed prose waits for it
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    html: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(safe(text))
+    html: str = parser.disable(["link", "image", "autolink", "reference", "entity", "escape"]).render(
+        safe(dedent(text))
+    )
     if len(text) <= _FOLD_FROM:
         return html
     return f"<details><summary>{html_text(one_line(text))}</summary>{html}</details>"

@@ -268,7 +268,8 @@ class HomeScreen(Screen[int | None]):
 
     def _columns(self, width: int) -> list[tuple[str, int]]:
         """Return the heading and the cells of each column at the right."""
-        return [*_SCORE, *((column.heading or column.name, _COST) for column in self._cost_columns(width, {}))]
+        titles = [column.heading or column.name for column in self._cost_columns(width, {})]
+        return [*_SCORE, *((title, max(_COST, len(title) + 1)) for title in titles)]
 
     def _doubt(self, run: Run) -> str:
         """Return what makes a figure doubtful: progress of an unfinished run, failures."""

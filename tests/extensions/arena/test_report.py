@@ -59,7 +59,10 @@ def test_what_a_judge_cost_is_by_judge_and_paid_or_not(store):
         ArenaJudgement(number=0, judge=1, cost_paid=0.1, cost_uncached=0.1, **made),
     ]
     costs = judge_costs(Stage(store, [Scripted(by_strength, "one"), Scripted(by_strength, "two")]).arena, judgements)
-    assert [(one.calls, one.cost_paid, one.cost_uncached) for one in costs] == [(2, 0.3, 0.5), (1, 0.1, 0.1)]
+    assert [(spent.calls, spent.cost_paid, spent.cost_uncached) for spent in costs.values()] == [
+        (2, 0.3, 0.5),
+        (1, 0.1, 0.1),
+    ]
 
 
 async def test_a_judge_that_always_prefers_the_first_is_seen(store):
