@@ -124,7 +124,7 @@ def test_arenas(home: Path, grader: Running, mode: Mode) -> None:
 
     def played(**more: object) -> tuple[float, float, int]:
         stand = rr.arena(["one", "other", "third"], progress=False, **given, **more)
-        (cost,) = stand.report.costs
+        (cost,) = stand.report.costs.values()
         total = rr.ledger(by="run").ledger.lines
         (line,) = (line for line in total if line.run == stand.report.id)
         assert line.cost_paid is not None
