@@ -146,7 +146,7 @@ def sheet_command(runs: options.Runs, arguments: SheetArguments, as_json: option
     )
     say(safe(needed_labels(sheet.answers)))
     if len(arguments.raters) == 2:
-        say("Items on which the two raters differ have no majority and are left out; a third --rater settles them.")
+        say("Items on which the two raters differ have no majority and are left out; a third --rater decides them.")
 
 
 @judge.command("label")

@@ -86,6 +86,7 @@ def test_scores_of_two_scorers_are_in_no_mean_together(tmp_path: Path) -> None:
         grid = grid_of(store, scorers=("strict", "mirage"))
         assert grid.disagreement().tolist() == pytest.approx([float("nan")] * 3, nan_ok=True)
         assert grid.score().tolist() == [1, 0, 1]
+        assert (grid.scorer, grid.other_scorers) == ("strict", ["mirage"])
 
 
 def test_runs_on_different_questions_are_joined_by_id(tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ TOGETHER = {
     "The answer is C. Let me correct that: A.": "A",
     "答案是C。等等，不对，应该选A。": "A",
     "The answer is C. Actually, no surgery is needed.": "C",
+    "The answer is C. Do not forget that he is 60. There is no wait time.": "C",
+    "The answer is C. Correct me if I am wrong.": "C",
+    "The answer is B. Let me change my answer to C.": "C",
+    "Pellagra. Scratch that, I do not know.": "",
+    "答案是C。因为C更正确。": "C",
     "C is less likely.": "",
     "C is also correct.": "",  # so is another one, which is not named
     "The answer is either C.": "",

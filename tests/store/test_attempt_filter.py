@@ -118,6 +118,8 @@ def chosen(pages: Pages, where: str, sort: str = "asked", descending: bool = Tru
         ("failed or capped", "p3"),
         ("abstained", "p2"),
         ("not run", "p5 s2 s3 s5"),
+        ("not run-in", "p0 p1 p2 p3 p4 p5 s0 s1 s2 s3 s4 s5"),  # a text
+        ("not run:seeker-run right", "p0 p4"),
         ("made not right", "p1 p2 p3 s4"),
         ("wrong and (agent:seeker or failed)", "p3 s4"),
         ("wrong and agent:seeker or failed", "p3 s4"),

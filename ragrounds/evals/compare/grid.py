@@ -98,6 +98,8 @@ class AgentGrid:
         self._scorers = scorers.max(axis=2)
         by_use = [name for name, _ in Counter(self._scorers.ravel().tolist()).most_common() if name]
         self.scorer = next((name for name in (*self.pages.asked, *by_use) if name in by_use), "")
+        self.other_scorers = [name for name in by_use if name != self.scorer]
+        """Scorers of cells that `scorer` did not score; they are in no figure of a column."""
         self.row_of = np.concatenate(rows)
         self.firsts = np.unique(self.row_of, return_index=True)[1]
         self.ids = list(row_by_id)

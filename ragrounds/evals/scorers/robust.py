@@ -203,7 +203,7 @@ def _read_prose(reply: str, question: Question) -> AnswerRead:
             if len(candidates) == 1
             else _unread(Committed(several=tuple(candidates)), reply, reply)
         )
-    if not commitment.several:
+    if not commitment.several and not commitment.retracted:
         label = by_text(reply[:_LONGEST_STATED], question) or by_beginning(reply[:_LONGEST_STATED], question)
         if label:
             return AnswerRead("answered", label)

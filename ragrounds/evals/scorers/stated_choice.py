@@ -3,9 +3,9 @@
 This module reads marks (:mod:`ragrounds.evals.scorers.option_marks`). A sentence that denies, asks, supposes or reports
 others' opinions is not a commitment. A commitment has a weight: a statement of *the answer* outweighs "C is correct",
 which outweighs "I think it is C", which outweighs "it could be C". Of several statements of the answer the last one
-counts, as a correction. What the text takes back ("wait, no", "scratch that") does not count. Of all other commitments
-every one must name the same option, otherwise none is read. A text that reasons at length goes through the options: in
-it a stated answer counts anywhere, and everything else only at the end.
+counts, as a correction. Commitments that the text retracts ("wait, no", "scratch that") do not count. Of all other
+commitments every one must name the same option, otherwise none is read. A text that reasons at length goes through the
+options: in it a stated answer counts anywhere, and everything else only at the end.
 """
 
 from __future__ import annotations
@@ -199,14 +199,15 @@ _TURN = re.compile(
 )
 _RETURN = re.compile(r"\b(?:no,? wait|wait,? no|actually,? no|no,? actually|hmm,? no)\b", re.IGNORECASE)
 _RETRACTED = re.compile(
-    r"\b(?:(?:scratch|strike|forget|ignore) that|(?:take|taking) (?:that|it|this) back"
-    r"|i (?:was|am|stand|must be) (?:wrong|mistaken|corrected)|i made a mistake"
-    r"|let me (?:correct|revise|change) (?:that|this|it|myself|my (?:answer|choice)(?! to\b))"
-    r"|no,? wait|(?:wait|hmm+|actually)[\s,.:–—-]{1,4}no(?=\s?(?:$|[.,;:!–—-])))"
-    r"|(?:等等|等一下|哦)[，,。]?\s?不对|我(?:说|弄|搞|答)错了|更正",
+    r"\b(?:(?:scratch|strike|forget|ignore) that|(?:take|taking) (?:that|it|this) back|i stand corrected"
+    r"|i made a mistake"
+    r"|(?<!if )(?<!unless )i (?:was|am|must be) (?:wrong|mistaken)|no,? wait|(?:wait|hmm+|actually)[\s,:–—-]{1,4}no"
+    r"|let me (?:correct|revise|change) (?:that|this|it|myself|my (?:answer|choice)))(?=\s?(?:$|[.,;:!–—]|-\s))"
+    r"|\blet me (?=(?:correct|revise|change) my (?:answer|choice) to\b)"
+    r"|(?:等等|等一下|哦)[，,]?\s?不对(?!称)|我(?:说|弄|搞|答)错了|更正[:：，,]",
     re.IGNORECASE,
 )
-"""Words that take back what the text has said before them."""
+"""Words that retract what the text has said before them, if they end a clause."""
 _OTHERS = re.compile(
     r"\b(?:some|many|most people|people|others?|colleagues?|students?|someone|somebody|one|you|they|he|she|"
     r"authors?|everyone|nobody|exam(?:iner)?s?)\b"
@@ -328,6 +329,8 @@ class Committed(NamedTuple):
     """Label of the option; empty if the text commits itself to none, or to several."""
     several: tuple[str, ...] = ()
     """Labels of the options that are named instead of a single one."""
+    retracted: bool = False
+    """True if the text retracts what it says, and names no option after that."""
 
 
 def committed(mentions: Mentions) -> Committed:
@@ -341,9 +344,11 @@ def committed(mentions: Mentions) -> Committed:
     leads = [match.group(1) if (match := _LEADS.match(part)) else "" for part in parts]
     lists = len({*leads} - {""}) >= _FEW
     listed = lists and leads.count(leads[-1]) == 1
+    retracted = False
     for index, part in enumerate(parts):
         if retractions := [match.end() for match in _RETRACTED.finditer(part)]:
             commitments.clear()
+            retracted = True
             part = part[retractions[-1] :]
         position = _Position(index, len(parts), index == 0, index == len(parts) - 1, reasons, lists, listed)
         commitments += _commitments(part, position)
@@ -353,7 +358,7 @@ def committed(mentions: Mentions) -> Committed:
         return Committed()
     options = _committed_options(commitments, text)
     labels = tuple(mentions.labels[option] for option in sorted(options - {_ANOTHER}))
-    return Committed(several=labels) if len(options) > 1 else Committed("".join(labels))
+    return Committed(several=labels) if len(options) > 1 else Committed("".join(labels), retracted=retracted)
 
 
 def _merge_pair(match: re.Match[str]) -> str:

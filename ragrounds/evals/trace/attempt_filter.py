@@ -167,7 +167,8 @@ _WIDE = str.maketrans("：＜＞＝（）！　", ":<>=()! ")
 _QUOTED = r"""(?P<quoted>"(?:[^"\\]|\\.)*"\*?|[“”„«»](?:[^“”„«»\\]|\\.)*[“”„«»]\*?)|(?P<unclosed>["“”„«»])"""
 _TOKEN = re.compile(
     rf"\s*(?:(?P<bracket>[()])|{_QUOTED}|(?P<sign><=|>=|!=|==|[<>=:])"
-    r"|(?P<phrase>(?:gold\s+(?:not\s+)?(?:(?:all\s+)?(?:found|seen|cut|known)|rank|hop)|not\s+run)\b)"
+    r"|(?P<phrase>gold\s+(?:not\s+)?(?:(?:all\s+)?(?:found|seen|cut|known)|rank|hop)(?=[\s()<>=:!]|$)"
+    r"|not\s+run(?=[\s()]|$))"
     r"|(?P<word>[^\s()\"“”„«»<>=:!]+|!))",
     re.DOTALL | re.IGNORECASE,
 )

@@ -150,8 +150,9 @@ def _score_columns(comparison: Comparison) -> Iterator[Column]:
 
 def _study(table: StudyTable) -> str:
     cells = len(table.cells) - table.count("published")
+    source = f" · {text(table.source)}" if table.source else ""
     return (
-        f'<section class="study"><h2>{text(table.title)} <small>study</small></h2>'
+        f'<section class="study"><h2>{text(table.title)} <small>study{source}</small></h2>'
         f"<p>{table.count('done'):,} of {number_of(cells, 'cell')} are done. Published figures and deviations are "
         f"below ours.</p>{tables_and_remarks([*study_tables(table), *paper_notes(table)])}</section>\n"
     )

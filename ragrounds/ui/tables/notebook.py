@@ -120,7 +120,7 @@ def html_text(text: object) -> str:
 def _prose_html(text: str) -> str:
     """Return Markdown as HTML. Tags, addresses and pictures are shown as they were written.
 
-    An indentation of all lines is the printed layout's, and makes no code of them.
+    Indentation shared by all lines comes from the printed layout and is removed.
     """
     from markdown_it import MarkdownIt  # rich's own parser; imported here, so that only printed prose waits for it
 

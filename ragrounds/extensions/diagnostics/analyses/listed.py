@@ -67,7 +67,9 @@ def read_list(path: str) -> frozenset[str]:
         raise UserError("Which documents? --documents FILE names a list: an id a line, or the first column of a CSV.")
     rows = csv.reader(read_text(Path(path)).splitlines())
     ids = [row[0].strip() for row in rows if row and row[0].strip()]
-    has_heading = ids[:1] == ["document"] or (len(ids) > 1 and not ids[0].isdigit() and ids[1].isdigit())
+    has_heading = [id.lower() for id in ids[:1]] == ["document"] or (
+        len(ids) > 1 and not ids[0].isdigit() and ids[1].isdigit()
+    )
     return frozenset(ids[has_heading:])
 
 

@@ -130,7 +130,7 @@ class GridScreen(ViewScreen):
         self._figures = [score_text(value) for value in figures[self.rows].tolist()]
         pane.figure = "score" if self.sort == "score" else "split"
         pane.heads = [("question", self._heading, "key")]
-        if overviews := self.overviews:
+        if (overviews := self.overviews) and grid.scorer:
             # A run that this scorer has not scored has a figure by another one, which does not belong here.
             figures_by_run = [overview.score if overview.scorer == grid.scorer else None for overview in overviews]
             figure_cells = [
@@ -178,6 +178,7 @@ class GridScreen(ViewScreen):
         coverage = f"{len(self.rows):,} of {number_of(self.grid.rows, 'question')}"
         sort = _SORTED[self.sort][not self.descending]
         scorer = f"by {self.grid.scorer}" if self.grid.scorer else "not scored"
+        scorer += f", other cells by {', '.join(others)}" if (others := self.grid.other_scorers) else ""
         self.query_one(TopLine).tell(coverage, safe(self.attempt_list.where), sort, safe(scorer))
         columns = self.pane.across()[2]
         more = f"agents {columns.start + 1} to {columns.stop} of {len(self.names)}"
