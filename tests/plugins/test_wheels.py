@@ -157,9 +157,7 @@ def test_a_strategy_on_a_shape(beside: Ragrounds) -> None:
     name = "until_known[search_limit=2,top_k=1]"
     (found,) = json.loads(beside("analyse", "trajectories", name, "--json").stdout)["record"]
     assert 1 < found["searches"] <= 2
-    assert found["new_documents"][0] == 1
     assert {*found["tokens"]} == {"answering", "querying", "reading"}
-    assert [*found["ended"].values()] == [{"answer": found["attempts"]}]
 
 
 def test_analysis_and_export(beside: Ragrounds, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragrounds.base.records import OUTCOMES
@@ -79,6 +80,6 @@ def test_the_grid(pages: Pages, other: Pages) -> None:
         grid = AgentGrid(shown)
         grid.load()
         cells = [[grid.cell(row, column) for column in range(len(grid.runs))] for row in range(grid.rows)]
-        read.append((grid.ids, cells, grid.disagreement().tolist()))
+        read.append((grid.ids, cells, np.nan_to_num(grid.disagreement(), nan=-1).tolist()))
     assert read[0] == read[1]
     assert len(read[0][0]) == 6
