@@ -38,14 +38,15 @@ _USUAL = frozenset({"tool"})
 """Notes on normal events: the result of a tool."""
 
 
-def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
-    """Return the detail of a node, in blocks of text."""
+def detail(loaded: LoadedAttempt, node: Node, *, rows: bool = True) -> list[TextBlock]:
+    """Return the detail of a node, in blocks of text; `rows` includes the rows of a step's and a round's children."""
+    children = _child_rows(node) if rows else ()
     if node.call is not None:
         return [*_call(loaded, node), *(_step_context(node.step) if node.step else ())]
     if node.step is not None:
-        return list(_step(node))
+        return [_step_heading(node), *children, *_step_context(node.step)]
     if node.kind == "round":
-        return [TextBlock(f"{node.label}  {_spent_words(node)}", "heading"), *_child_rows(node)]
+        return [TextBlock(f"{node.label}  {_spent_words(node)}", "heading"), *children]
     return list(_attempt(loaded))
 
 
@@ -177,13 +178,11 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
                 yield from reply_blocks(reply.text, 2)
 
 
-def _step(node: Node) -> Iterator[TextBlock]:
+def _step_heading(node: Node) -> TextBlock:
     step = node.step
     assert step is not None
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
-    yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
-    yield from _child_rows(node)
-    yield from _step_context(step)
+    return TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
 
 
 def _step_context(step: Step) -> Iterator[TextBlock]:

@@ -111,9 +111,7 @@ class TreeState:
             return 0
         pattern = search_pattern(text)
         for node in walk(self.root):
-            blocks = [] if node.kind == "round" else detail(self.loaded, node)
-            if node.step is not None and node.call is None:
-                del blocks[1 : 1 + len(node.children)]  # the rows of its calls, which match by themselves
+            blocks = () if node.kind == "round" else detail(self.loaded, node, rows=False)
             if any(pattern.search(shown_text(block.text)) for block in blocks):
                 self._matches.append(node.key)
                 key: str | None = node.key

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.trace.summaries import Pages
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
+from tests.ui.trace.making import Journal, attempt, make_run, passages, search_call, step
 
 
 @pytest.fixture
@@ -85,3 +89,17 @@ def test_another_opening_takes_over_folds_cursor_and_search(pages: Pages, state:
     again = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
     again.adopt(state)
     assert (again.cursor, again.pattern, lines(again)) == (state.cursor, "query 1", lines(state))
+
+
+def test_a_search_counts_a_call_and_not_the_step_around_it(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run, journal = make_run(store, "seeker", 1), Journal(store)
+        searches = [
+            search_call(journal, "search", f"{word} query", passages(0, "text")) for word in ("first", "second")
+        ]
+        store.add_attempts(run, [attempt(run, 0, step(0, "search", *searches), "completed")], [])
+        journal.close()
+        pages = Pages(store, [run])
+        state = TreeState(LoadedAttempt(pages, pages.read([0])[0]))
+        assert len(state.node.children[0].children) == 2
+        assert state.search("second query") == 1
