@@ -49,7 +49,7 @@ from ragrounds.extensions.publishing.derivation import make_bundle
 from ragrounds.extensions.publishing.index_page import attempt_page, index_page, licence_lines
 from ragrounds.extensions.publishing.leaderboard import Ranking, rank
 from ragrounds.extensions.publishing.published_traces import TextMode, published_traces, shown_id, text_free
-from ragrounds.extensions.studies.functions import list_studies, show_study
+from ragrounds.extensions.studies.functions import list_studies, stored_table
 from ragrounds.extensions.studies.paper_table import StudyTable
 from ragrounds.models.prices import read_prices
 from ragrounds.ui.agent_names import agent_names
@@ -261,7 +261,7 @@ def _studies(
     tables, left_out = list[StudyTable](), list[tuple[str, str]]()
     for name in stored if names is None else texts(names):
         try:
-            tables.append(show_study(name, settings=settings).table)
+            tables.append(stored_table(name, settings))
         except UserError as error:
             if names is not None:
                 raise

@@ -334,13 +334,17 @@ def _result(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> S
     requested = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.cells_to_compute}
     findings = _findings(opened, requested)
     return StudyResult(
-        table=study_table(opened.study, results, opened.arguments, opened.row_headings, opened.column_headings),
+        table=_table(opened, results),
         study=opened.study,
         settings=opened.settings,
         findings=tuple(
             finding for finding in findings if finding.result is not None or len(requested) == len(opened.cells)
         ),
     )
+
+
+def _table(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> StudyTable:
+    return study_table(opened.study, results, opened.arguments, opened.row_headings, opened.column_headings)
 
 
 def _findings(opened: _OpenStudy, results: Mapping[CellPosition, CellResult]) -> Iterator[StudyFinding]:
@@ -383,19 +387,32 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
     Raises:
         UserError: no such study.
     """
-    resolved_settings = chosen_settings(settings, home)
+    return _result(*_stored(file, chosen_settings(settings, home)))
+
+
+def stored_table(file: str | Path, settings: Settings) -> StudyTable:
+    """Return the table of :func:`show_study`, without the analyses.
+
+    Raises:
+        UserError: no such study.
+    """
+    return _table(*_stored(file, settings))
+
+
+def _stored(file: str | Path, settings: Settings) -> tuple[_OpenStudy, dict[CellPosition, CellResult]]:
+    """Return a study with the arguments of its last call, and the stored results of its cells."""
     shipped, path = str(file) in shipped_studies(), Path(file)
     study_path = "" if shipped else str(path.expanduser().resolve()) if path.suffix else None
-    state = read_state(resolved_settings.home, path.stem if path.suffix else str(file), study_path)
+    state = read_state(settings.home, path.stem if path.suffix else str(file), study_path)
     # A name alone finds a study that was carried out here from any file.
     study_file = state.file if state.file and not path.suffix and not shipped else file
-    opened = _OpenStudy(study_file, state.given, resolved_settings)
+    opened = _OpenStudy(study_file, state.given, settings)
     with open_store(opened.settings) as store:
         results = {
             (cell.row, cell.column): stored_result(store, cell, state.cells.get(cell.key), opened.missing_requirements)
             for cell in opened.cells
         }
-    return _result(opened, results)
+    return opened, results
 
 
 def copy_study(name: str, out: str | Path | None = None) -> Path:
