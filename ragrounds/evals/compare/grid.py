@@ -71,6 +71,8 @@ class AgentGrid:
         """The questions' ids, by row; empty: nothing is read yet."""
         self.scorer = ""
         """Scorer of most cells, or the one that a user named; empty: nothing is scored."""
+        self.other_scorers: list[str] = []
+        """Scorers of cells that `scorer` did not score; they are in no figure of a column."""
 
     @property
     def rows(self) -> int:
@@ -99,7 +101,6 @@ class AgentGrid:
         by_use = [name for name, _ in Counter(self._scorers.ravel().tolist()).most_common() if name]
         self.scorer = next((name for name in (*self.pages.asked, *by_use) if name in by_use), "")
         self.other_scorers = [name for name in by_use if name != self.scorer]
-        """Scorers of cells that `scorer` did not score; they are in no figure of a column."""
         self.row_of = np.concatenate(rows)
         self.firsts = np.unique(self.row_of, return_index=True)[1]
         self.ids = list(row_by_id)

@@ -218,8 +218,8 @@ def scores_by_default(scorer: ScorerRecord, question: Question) -> bool:
 
 
 def questions_of(scorer: ScorerRecord, questions: Sequence[Question]) -> list[Question]:
-    """Return the questions that a scorer scores by default; if there are none, as for a scorer that is only used on
-    request, those of its kinds.
+    """Return the questions that a scorer scores by default. A scorer that is only used on request has none; for it,
+    return those of its kinds.
     """
     by_default = [question for question in questions if scores_by_default(scorer, question)]
     return by_default or [question for question in questions if scorer.suits(question)]

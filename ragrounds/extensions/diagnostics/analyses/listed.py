@@ -67,9 +67,8 @@ def read_list(path: str) -> frozenset[str]:
         raise UserError("Which documents? --documents FILE names a list: an id a line, or the first column of a CSV.")
     rows = csv.reader(read_text(Path(path)).splitlines())
     ids = [row[0].strip() for row in rows if row and row[0].strip()]
-    has_heading = [id.lower() for id in ids[:1]] == ["document"] or (
-        len(ids) > 1 and not ids[0].isdigit() and ids[1].isdigit()
-    )
+    first, second = (*ids, "", "")[:2]
+    has_heading = first.lower() == "document" or (second.isdigit() and not first.isdigit())
     return frozenset(ids[has_heading:])
 
 
