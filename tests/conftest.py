@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,11 +96,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
     A child of an earlier test may be waited for here: what all processors cannot have done meanwhile is not the test's.
     """
-    before, began = sum(os.times()[:4]), time.monotonic()
+    before, began = sum(os.times()[:4]), monotonic()
     try:
         yield
     finally:
-        most = (time.monotonic() - began) * (os.cpu_count() or 1)
+        most = (monotonic() - began) * (os.cpu_count() or 1)
         item.user_properties.append(("cpu_seconds", f"{min(sum(os.times()[:4]) - before, most):.2f}"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -11,7 +10,8 @@ from typing import Any, TypeAlias
 from ragrounds.api.progress import RunListener
 from ragrounds.base.contracts import FinishedAttempt
 from ragrounds.base.settings import Settings
-from ragrounds.evals.engine.budget import Budget
+from ragrounds.base.spent import known_sum
+from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.progress import Projection, ReplayProgress
 from ragrounds.extensions.studies.paper_table import CellResult
 from ragrounds.extensions.studies.progress import StudyProgress
@@ -22,38 +22,39 @@ Arguments: TypeAlias = dict[str, Any]
 """Arguments of a public function, by name."""
 
 
+_ARGUMENTS = {"dollars": "max_cost", "tokens": "max_total_tokens", "seconds": "max_time"}
+"""Unit of a limit → argument of :func:`ragrounds.api.run.run`."""
+
+
 class StudyBudget:
     """Budget of a study and its use so far: dollars, tokens, seconds."""
 
     def __init__(self, limits: Budget) -> None:
-        self.limits, self._began = limits, time.monotonic()
-        self.paid, self.used = 0.0, 0
-        self.unknown = False
-        """True if some call had no known price."""
+        self.limits, self._stop = limits, BudgetStop(limits)
+        self.paid: float | None = 0.0
+        """Dollars that this call paid; ``None`` if some price is unknown."""
         self.calls_made = 0
         """Number of calls that were sent to a model."""
         self.reused = 0
         """Number of calls that were answered from the journal."""
 
     def left(self) -> Arguments:
-        """Return the remaining budget as arguments of :func:`ragrounds.api.run.run`."""
-        limits = self.limits
-        return {
-            "max_cost": None if limits.cost is None else max(0.0, limits.cost - self.paid),
-            "max_total_tokens": None if limits.tokens is None else max(0, limits.tokens - self.used),
-            "max_time": None if limits.seconds is None else max(0.0, limits.seconds - (time.monotonic() - self._began)),
-        }
+        """Return the remaining budget as arguments of :func:`ragrounds.api.run.run`. Nothing remains of a limit whose
+        use is unknown.
+        """
+        remaining: Arguments = dict.fromkeys(_ARGUMENTS.values())
+        for unit, used, limit in self._stop.parts:
+            remaining[_ARGUMENTS[unit]] = 0 if used is None else max(0, limit - used)
+        return remaining
 
     def ended(self) -> str:
-        """Return the name of the limit that is used up, or an empty string."""
-        exhausted = (name for name, remaining in self.left().items() if remaining is not None and remaining <= 0)
-        return next((f"--{name.replace('_', '-')} is used up" for name in exhausted), "")
+        """Return a message about the limit that is reached; empty if none is."""
+        return self._stop.reached()
 
-    def add(self, cost: float | None, tokens: int | None) -> None:
-        """Add a cost and a number of tokens, as far as they are known."""
-        self.unknown = self.unknown or cost is None
-        self.paid += cost or 0.0
-        self.used += tokens or 0
+    def add(self, paid: float | None, tokens: int | None, billable: float | None) -> None:
+        """Add dollars, tokens of calls that were made, and the dollars that a limit counts. ``None``: unknown."""
+        self.paid = known_sum((self.paid, paid))
+        self._stop.count(billable, tokens)
 
     def add_calls(self, made: int, reused: int) -> None:
         """Add model calls that were sent, and model calls that were answered from the journal."""
@@ -76,8 +77,8 @@ class StudyListener(RunListener):
     def attempts(self, done: int, total: int) -> None:
         """Report how many attempts of the current cells are done."""
 
-    def spent(self, paid: float, unknown: bool) -> None:
-        """Report the dollars that this call has paid so far; `unknown`: some calls have no known price."""
+    def spent(self, paid: float | None) -> None:
+        """Report the dollars that this call has paid so far; ``None``: some calls have no known price."""
 
 
 class StudyDisplay(StudyProgress, StudyListener):
@@ -114,7 +115,7 @@ class CountingListener(RunListener):
         def count_attempt(finished: FinishedAttempt) -> None:
             """Count a finished attempt."""
             progress.observe(finished)
-            self._budget.add(finished.attempt.cost_paid, finished.tokens_made)
+            self._budget.add(finished.attempt.cost_paid, finished.tokens_made, finished.billable)
             total = sum(run.total for run in progress.runs.values())
             self._outer.attempts(total - progress.left, total)
 
@@ -123,7 +124,7 @@ class CountingListener(RunListener):
         finally:
             if progress.journal is not None:
                 self._budget.add_calls(*progress.journal())
-            self._outer.spent(self._budget.paid, self._budget.unknown)
+            self._outer.spent(self._budget.paid)
 
     def projected(self, projection: Projection) -> None:
         """Keep the projection instead of printing it; a study prints the sum."""

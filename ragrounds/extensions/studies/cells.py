@@ -229,20 +229,24 @@ def _ensure_scores(store: Store, cell: StudyCell, run_id: str, call: StudyCall) 
     """Add the scores that a cell shows to its run, and return the scorer's name; empty for the headline scorer."""
     scorer = str(cell.settings.get("scorer", ""))
     if "judge" in cell.settings:
-        base_url, budget_left = cell.settings.get("base_url"), call.budget.left()
+        base_url = cell.settings.get("base_url")
         judge_result = judge(
             run_id,
             _judged_kind(cell),
             judges=str(cell.settings["judge"]),
             base_url=str(base_url) if base_url else None,
             alias=str(cell.settings["alias"]) if base_url and "alias" in cell.settings else None,
-            max_cost=budget_left["max_cost"],
-            max_time=budget_left["max_time"],
+            **call.budget.left(),
             journal=call.how["journal"],
             progress=False,
             settings=call.settings,
         )
-        return judge_result.judged.runs[0].scorers[0]
+        (judged,) = judge_result.judged.runs
+        paid, earlier = judged.cost_paid, judged.cost_paid_earlier
+        paid_now = None if paid is None or earlier is None else max(0.0, paid - earlier)
+        call.budget.add(paid_now, 0, paid_now)
+        call.budget.add_calls(judged.calls - judged.reused, judged.reused)
+        return judged.scorers[0]
     if scorer and not any(True for _ in store.scores(store.run(run_id), scorer)):
         score(run_id, scorers=scorer, settings=call.settings)
     return scorer

@@ -125,7 +125,8 @@ class Searches(FigureKind):
             message=call.listener.message,
             settings=call.settings,
         ).entries[-1]
-        call.budget.add(entry.get("generation_cost_paid", 0.0), 0)
+        paid = entry.get("generation_cost_paid", 0.0)
+        call.budget.add(paid, 0, paid)
         benchmark = str(settings["benchmark"])
         return {name: queries_figure(entry["per_query"][name], name, benchmark) for name in measures}
 

@@ -321,7 +321,7 @@ def _carry_out_cells(opened: _OpenStudy, call: StudyCall, confirmed: bool) -> St
         done=sum(results[cell.row, cell.column].state == "done" for cell in requested),
         made=call.budget.calls_made,
         reused=call.budget.reused,
-        paid=None if call.budget.unknown else call.budget.paid,
+        paid=call.budget.paid,
         ended=call.budget.ended() if study_result.table.count("to do") or study_result.table.count("part") else "",
     )
 

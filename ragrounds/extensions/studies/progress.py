@@ -61,9 +61,9 @@ class StudyProgress(TaskDisplay):
         """Show the progress of the current cells, in attempts."""
         self._attempts = (done, total)
 
-    def spent(self, paid: float, unknown: bool) -> None:
-        """Show the dollars that all cells have cost so far; `unknown`: some calls have no known price."""
-        self._paid = ", spent not known" if unknown else f", {dollars(paid)} spent" if paid else ""
+    def spent(self, paid: float | None) -> None:
+        """Show the dollars that all cells have cost so far; ``None``: some calls have no known price."""
+        self._paid = ", spent not known" if paid is None else f", {dollars(paid)} spent" if paid else ""
 
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """Report a cell that is finished for this call."""

@@ -180,8 +180,12 @@ def test_labels_that_are_missing_add_up(here: Path, server: str) -> None:
 
 
 def test_a_judge_gives_a_cell_its_scorer_and_an_analysis_calls_runs_by_their_rows(here: Path, server: str) -> None:
-    made, _ = filled(LONG + ANALYSIS, here, server)
+    text = LONG.replace("any", "any[price_input=0,price_output=0]")
+    text = text.replace("openai:judge", "openai:judge[price_input=0.5,price_output=0.5]")
+    made, _ = filled(text + ANALYSIS, here, server)
     assert {cell.measure for cell in made.table.cells} == {"equivalent"}
+    assert made.made > 2 * 4, "the judge's calls are counted too"
+    assert made.paid
     (finding,) = made.findings
     assert finding.result is not None
     assert {row[0] for row in finding.result.table.rows} == {"with"}

@@ -124,7 +124,8 @@ def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path)
 
 
 def test_a_budget_counts_what_was_paid_and_the_tokens_of_calls_that_were_made() -> None:
-    """Half of the attempt was answered by the journal: it costs nothing now, whatever its full price is."""
+    """Half of the attempt was answered by the journal: it costs nothing now, whatever its full price is. A request
+    without an answer was perhaps paid: a limit counts its price, the bill does not."""
     attempt = Attempt(
         run="r", question_id="q", epoch=0, status="completed", text="A", usage=Usage(800, 200), cost_paid=0.25,
         cost_uncached=2.0,
@@ -132,14 +133,18 @@ def test_a_budget_counts_what_was_paid_and_the_tokens_of_calls_that_were_made() 
     progress = SimpleNamespace(observe=lambda finished: None, runs={}, left=0, journal=None)
     budget = StudyBudget(Budget(cost=1.0, tokens=1_000))
     with CountingListener(rr.StudyListener(), budget).progress(progress) as count:  # type: ignore[arg-type]
-        count(FinishedAttempt(SimpleNamespace(id="r"), attempt, (), tokens_made=500, billable=0.25))  # type: ignore[arg-type]
-    assert (budget.paid, budget.used, budget.ended()) == (0.25, 500, "")
+        count(FinishedAttempt(SimpleNamespace(id="r"), attempt, (), tokens_made=500, billable=0.75))  # type: ignore[arg-type]
+    assert (budget.paid, budget.ended()) == (0.25, "")
+    assert budget.left() == {"max_cost": 0.25, "max_total_tokens": 500, "max_time": None}
+    budget.add(None, 0, None)
+    assert (budget.paid, budget.left()["max_cost"]) == (None, 0)
+    assert "cannot be checked" in budget.ended()
 
 
 @pytest.mark.slow
 def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path) -> None:
     few = carried_out(file, server, tmp_path, max_total_tokens=12 * 1100, concurrency=1)
-    assert "--max-total-tokens" in few.ended
+    assert "tokens is used up" in few.ended
     assert 0 < server.calls < 20
     begun = cell(few, "A, none", "first")
     assert (begun.state, cell(few, "A, none", "Average").value) == ("part", None)
