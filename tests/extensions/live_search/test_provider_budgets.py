@@ -98,10 +98,12 @@ async def test_nothing_above_the_limit_leaves() -> None:
 async def test_requests_leave_at_the_rate_whoever_makes_them() -> None:
     answer, asked = scripted()
     one, other = tavily(answer, "rate=50"), tavily(answer, "rate=50")
+    began = time.monotonic()
     await asyncio.gather(*(searched.search(f"q{n}", 1) for n in range(5) for searched in (one, other)))
-    moments = sorted(moment for moment, _ in asked)
-    assert len(moments) == 10
-    assert moments[-1] - moments[0] >= 9 / 50 * 0.95
+    assert len(asked) == 10
+    resolution = time.get_clock_info("monotonic").resolution
+    for number, (moment, _) in enumerate(sorted(asked)):  # a busy machine makes each later, none earlier
+        assert moment - began >= number / 50 - resolution
 
 
 async def test_retry_after_has_every_search_wait() -> None:
