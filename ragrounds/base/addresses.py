@@ -44,6 +44,18 @@ def check_address(url: str, instead: str) -> str:
     return url
 
 
+def check_http_address(url: str, instead: str) -> str:
+    """Return the address of an HTTP server if it contains no login and no key; for `instead` see :func:`check_address`.
+
+    Raises:
+        UserError: its scheme is another, or part of the address is a key or looks like one.
+    """
+    check_address(url, instead)
+    if not re.match(r"https?://[^/?#]", url, re.IGNORECASE):
+        raise UserError(f"{safe(url, 200)!r} is no server's address: expected http://HOST:PORT/… or https://HOST/….")
+    return url
+
+
 def redirected(url: str, status: int, location: str, redact: Redactor) -> StopRun:
     """Return the error for a server that redirects: one line, without keys and control characters."""
     try:

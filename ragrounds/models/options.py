@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.base.addresses import check_address
+from ragrounds.base.addresses import check_http_address
 from ragrounds.base.contracts import Continuation
 from ragrounds.base.errors import UserError, nearest, unknown
 from ragrounds.base.records import Message
@@ -129,7 +129,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for url in self.urls:
-            check_address(url, "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never stored")
+            check_http_address(url, "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never stored")
         if len(self.urls) > 1 and not self.alias:
             raise UserError(
                 f"{len(self.urls)} servers share the calls ({', '.join(self.urls)}), and the group has no name. Give "

@@ -118,6 +118,11 @@ def test_csv_answers_that_are_numbers(tmp_path, first, right):
         ("question,answer\na\n", "csv", "line 2: it and the heading have different numbers of fields"),
         ("question,question\na,b\n", "csv", "two columns have the same name"),
         ('question,answer\n"a,b\n', "csv", "this is not CSV"),
+        (
+            "question,A,B,answer\nWhich?,x,y,B\n",
+            "csv",
+            'the answer .B. is the name of a column.*csv.options="A;B".:mine.csv',
+        ),
         ("question,answer\na,b\n", "csv[qestion=x]", "no parameter 'qestion'. Did you mean 'question'"),
     ],
 )

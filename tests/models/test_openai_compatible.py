@@ -204,6 +204,12 @@ def test_a_login_in_an_address_is_refused_and_not_repeated() -> None:
     assert "secret-word" not in str(refused.value)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8000/v1", "localhost", "ftp://localhost/v1", "http:///v1"])
+def test_an_address_without_its_scheme_or_host_is_refused(address: str) -> None:
+    with pytest.raises(UserError, match="expected http://HOST:PORT"):
+        open_model(f'openai:m[base_url="{address}"]')
+
+
 @pytest.mark.parametrize("query", ["api_key=secret-word", "key=secret-word", "Ocp-Apim-Subscription-Key=secret-word",
                                    "sv=1&sig=secret-word", "access_token=secret-word", f"x={KEY}"])  # fmt: skip
 def test_a_key_in_an_address_is_refused_and_not_repeated(query: str) -> None:

@@ -14,12 +14,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.base.addresses import check_address
+from ragrounds.base.addresses import check_http_address
 from ragrounds.base.errors import UserError, nearest
 from ragrounds.base.specs import Spec
 from ragrounds.models.prices import Price
 from ragrounds.recorder.answers import FIELDS
-from ragrounds.recorder.redaction import redacted
 
 GIVEN = (*FIELDS, "choices", "id", "thread")
 """Fields that a request can contain, in addition to the agent's parameters.
@@ -141,9 +140,7 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Raises:
             UserError: it contains a key, or the fields do not fit together.
         """
-        if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
-            raise UserError(f"{name}: url = {redacted(self.url)!r} is no address: expected http://… or https://….")
-        check_address(self.url, 'give the name of the environment variable: key = "MY_KEY"')
+        check_http_address(self.url, 'give the name of the environment variable: key = "MY_KEY"')
         for header, variable in (("key", self.key), *self.headers.items()):
             if variable and not _VARIABLE.fullmatch(variable):
                 raise UserError(

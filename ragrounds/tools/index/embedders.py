@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.base.addresses import check_address
+from ragrounds.base.addresses import check_http_address
 from ragrounds.base.chunks import chunks
 from ragrounds.base.contracts import EventCollector, Used
 from ragrounds.base.errors import GaveUp, StopRun, UserError
@@ -92,7 +92,7 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if (self.device or self.dtype) and self.model.startswith(("openai:", "import:")):
             raise ValueError(f"device and dtype are for local weights, and {self.model} is none")
         if self.base_url:
-            check_address(self.base_url, "set OPENAI_API_KEY, which is never written anywhere")
+            check_http_address(self.base_url, "set OPENAI_API_KEY, which is never written anywhere")
 
 
 class Embedder(Protocol):

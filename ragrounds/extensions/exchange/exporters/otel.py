@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.base.addresses import check_address
+from ragrounds.base.addresses import check_http_address
 from ragrounds.base.chunks import in_batches
 from ragrounds.base.errors import UserError
 from ragrounds.base.http import HttpAnswer
@@ -177,7 +177,8 @@ class OtelOptions(Struct, frozen=True):
 def _check(options: OtelOptions, to_file: bool) -> None:
     if to_file == bool(options.endpoint):
         raise UserError("Give one of --out FILE and --endpoint URL.")
-    check_address(options.endpoint, "send it with --header NAME=env:VARIABLE")
+    if options.endpoint:
+        check_http_address(options.endpoint, "send it with --header NAME=env:VARIABLE")
     for text in options.header:
         _header(text)
 
