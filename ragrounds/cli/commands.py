@@ -44,7 +44,13 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line; ``--more`` is a longer ``--help``."""
         ctx.meta[_MORE] = self.long and "--more" in args
-        return super().parse_args(ctx, ["--help"] if ctx.meta[_MORE] else args)
+        takes_more, ctx.allow_extra_args = ctx.allow_extra_args, True  # Click's error names no option for the words
+        rest = super().parse_args(ctx, ["--help"] if ctx.meta[_MORE] else args)
+        if rest and not takes_more and not ctx.resilient_parsing:
+            has_benchmark = any("--benchmark" in parameter.opts for parameter in self.params)
+            meant = f" Did you mean --benchmark {rest[0]}?" if has_benchmark else ""
+            ctx.fail(f"{' '.join(rest)!r} belongs to no option.{meant}")
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options by their groups; of a long command, only the common options, and the names of the

@@ -68,6 +68,11 @@ def test_what_there_is_is_listed_and_shown(command: Cli, kind: str, one: str) ->
     assert f"Did you mean {kind!r}?" in done.stderr
 
 
+def test_a_word_without_its_option_is_given_one(command: Cli) -> None:
+    assert "'sample' belongs to no option. Did you mean --benchmark sample?" in command("run", "sample").stderr
+    assert "'x y' belongs to no option.\n" in command("doctor", "x", "y").stderr
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("90s", 90), ("2h", 7200), ("1h30m", 5400), ("1.5d", 129_600), ("250ms", 0.25), ("90", 90), ("0.5", 0.5)],
