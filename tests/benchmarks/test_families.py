@@ -121,7 +121,7 @@ def test_csv_answers_that_are_numbers(tmp_path, first, right):
         (
             "question,A,B,answer\nWhich?,x,y,B\n",
             "csv",
-            'the answer .B. is the name of a column.*csv.options="A;B".:mine.csv',
+            "line 2: the answer 'B' is the name.*A;B",
         ),
         ("question,answer\na,b\n", "csv[qestion=x]", "no parameter 'qestion'. Did you mean 'question'"),
     ],

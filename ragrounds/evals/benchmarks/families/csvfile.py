@@ -11,19 +11,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 from ragrounds.base.errors import nearest
 from ragrounds.base.files import LONGEST_TEXT, broken, quote_value, read_text
-from ragrounds.base.text import safe
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
+from ragrounds.evals.benchmarks.families.jsonl import check_options_are_read, counted_from, from_records
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-
-Rows: TypeAlias = list[tuple[str, dict[str | Any, str | Any]]]
-"""Where each row is, and its values by column."""
 
 _TEXT = ("id", "question", "answer", "group", "cluster", "language", "split")
 _LISTS = ("options", "metadata")
@@ -53,7 +48,6 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as error:
         raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
-    _check_options_are_mapped(rows, mapping, path)
     records = [
         (location, _record(row, mapping, number, location, source)) for number, (location, row) in enumerate(rows, 1)
     ]
@@ -77,22 +71,6 @@ def _mapping(source: BenchmarkSource, columns: list[str]) -> dict[str, list[str]
     return mapping
 
 
-def _check_options_are_mapped(rows: Rows, mapping: Mapping[str, Sequence[str]], path: Path) -> None:
-    """Check that no answer is the name of a column that is not read. It would be a letter without its options.
-
-    Raises:
-        UserError: an answer is.
-    """
-    if mapping["options"] or not mapping["answer"]:
-        return
-    (answer,), read = mapping["answer"], {column for columns in mapping.values() for column in columns}
-    for location, row in rows:
-        if row[answer] in row.keys() - read:
-            options = ";".join(column for column in row if column not in read)
-            remedy = f'Name the columns of the options: csv[options="{safe(options, 100)}"]:{path.name}'
-            raise broken(path, f"the answer {quote_value(row[answer])} is the name of a column. {remedy}", location)
-
-
 def _record(
     row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, location: str, source: BenchmarkSource
 ) -> dict[str, Any]:
@@ -110,6 +88,7 @@ def _record(
             raise broken(source.path, f"{len(labels)} labels are given for {len(options)} options", "the mapping")
         # An empty option is one that this question does not have.
         record["options"] = {label: row[column] for label, column in zip(labels, options, strict=True) if row[column]}
+    check_options_are_read(record, row, source, location)
     record["metadata"] = {column: row[column] for column in mapping["metadata"]}
     return record
 

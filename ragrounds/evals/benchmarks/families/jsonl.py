@@ -15,7 +15,7 @@ fields are listed (``options="opa;opb;opc;opd"``), and an answer that is a numbe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from msgspec import Struct, field, structs
 from ragrounds.base.errors import nearest
 from ragrounds.base.files import broken, convert, quote_value, read_jsonl
 from ragrounds.base.records import Gold, Question
+from ragrounds.base.text import safe
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 
@@ -72,8 +73,15 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     """
     path = source.path
     stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
-    records = ((location, _mapped(value, source, location)) for location, value in read_jsonl(path))
+    records = ((location, _read(value, source, location)) for location, value in read_jsonl(path))
     return from_records(records, path, f"jsonl/{stem}", counted_from(source))
+
+
+def _read(value: Any, source: BenchmarkSource, location: str) -> Any:
+    record = _mapped(value, source, location)
+    if isinstance(value, dict):
+        check_options_are_read(record, value, source, location)
+    return record
 
 
 def _mapped(value: Any, source: BenchmarkSource, location: str) -> Any:
@@ -95,6 +103,23 @@ def _mapped(value: Any, source: BenchmarkSource, location: str) -> Any:
             )
         record[name] = [value[column] for column in columns] if len(columns) > 1 else value[columns[0]]
     return record
+
+
+def check_options_are_read(
+    record: Mapping[str, object], fields: Iterable[str], source: BenchmarkSource, location: str
+) -> None:
+    """Check that the answer of a record without options is not the name of a field that is not read: it would be the
+    letter of an option. `fields` are those of the file.
+
+    Raises:
+        UserError: it is.
+    """
+    named = {column.strip() for name in _FIELDS for column in source.text(name).split(";")}
+    unread = [name for name in fields if name not in _FIELDS and name not in named]
+    if record.get("answer") in unread and not record.get("options"):
+        problem = f"the answer {quote_value(record['answer'])} is the name of a field that is not read"
+        options = safe(";".join(unread), 100)
+        raise broken(source.path, f'{problem}. Say which fields have the options, as options="{options}"', location)
 
 
 def counted_from(source: BenchmarkSource) -> int | None:
@@ -178,7 +203,11 @@ def _item(line: _Line, path: Path, location: str, benchmark: str, first: int | N
     kind = line.type or ("choice" if line.options else "long")
     options = labelled(line.options) if kind == "choice" else {}
     if isinstance(line.answer, int) and (first is None or kind == "long"):
-        raise broken(path, "expected `str`, got `int` at answer", location)
+        remedy = (
+            "Of a choice, say which field has the options and which number the first of them has, as "
+            "options=choices,first=0; put other answers in quotes"
+        )
+        raise broken(path, f"the answer is a number, {line.answer}. {remedy}", location)
     if kind == "choice" and line.answer == "":
         raise broken(path, "it has no field `answer`", location)
     if kind == "long" and not (str(line.answer).strip() or line.facts):
