@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 
-from ragrounds.base.text import ONE_WIDTH, UNSPACED
+from ragrounds.base.text import ONE_WIDTH, UNSPACED, without_entities
 
 _LETTER = rf"[^\W\d_\u00b2\u00b3\u00b9\u2070-\u209f{UNSPACED}]"
 """A letter of a script that separates words."""
@@ -118,6 +118,7 @@ _CANONICAL = [
 ]
 _PREFIXES = {"k": 3, "d": -1, "c": -2, "m": -3, "μ": -6, "u": -6, "n": -9, "p": -12, "f": -15}
 _PREFIXED = re.compile(r"([kdcmμunpf]?)(g|l|mol|eq|iu|unit|u|m|pa)")
+_MINUTES = {"h": 60, "day": 1440, "week": 10_080}
 _TIMES_OF_DAY = r"(?:/(?:day|h|min|week|month|dose))?"
 _ALIASES = "|".join(sorted((pattern.pattern for pattern, _ in _CANONICAL), key=len, reverse=True))
 _UNIT_NAME = rf"(?:{_ALIASES}|[kdcmμunpf]?(?:g|l|mol|eq|iu|pa)|[mμ]u|[cmkμn]m|dose)"
@@ -127,6 +128,13 @@ _PER = re.compile(
     rf"[*_]{{0,3}}(?:\s?/\s?|\s?\bper\s|\sa(?=\sday)\s|\s(?=daily\b))(\d+(?:\.\d+)?)?\s?({_UNIT_NAME}){_NO_LETTER}",
     re.I,
 )
+_MARKUP = (
+    (re.compile(r"\\(?:text|mathrm|mathbf|rm)\s?\{([^{}]{0,99})\}|(?<=\d)\{(,)\}|\\(%)"), r"\1\2\3"),
+    (re.compile(r"\\[dt]?frac\{(\d{1,3})\}\{(\d{1,3})\}"), r"\1/\2"),
+    (re.compile(r"\\(?:[,;: ]|q?quad\b)|(?<=\d)~(?=[^\W\d])"), " "),
+    (re.compile(r"(?<!\d)\*\*|\*\*(?!\d)|\$|</?(?:b|i|em|strong)>"), ""),
+)
+"""LaTeX and other markup in and around a number, and what replaces it."""
 OPEN, CLOSE = "\u27e6", "\u27e7"
 """Marks around a quantity in :func:`mark_quantities`."""
 _TOKEN = re.compile(f"{OPEN}([<>\u2264\u2265]?~?)([^|{CLOSE}]*)\\|([^{CLOSE}]*){CLOSE}")
@@ -199,10 +207,13 @@ def read_quantities(text: str, mark: str = "") -> list[Quantity]:
 
 def mark_quantities(text: str, mark: str = "") -> str:
     """Return a text with every quantity as a token between :data:`OPEN` and :data:`CLOSE`; see `read_quantities`."""
-    text = text.replace(OPEN, "[").replace(CLOSE, "]")
+    text = without_entities(text).replace(OPEN, "[").replace(CLOSE, "]")
+    if any(sign in text for sign in "\\*$<{"):
+        for pattern, replacement in _MARKUP:
+            text = pattern.sub(replacement, text)
     parts, done = list[str](), 0
     for quantity in read_quantities(text, mark):
-        parts += [text[done : quantity.start], f" {quantity.token()} "]
+        parts += [text[done : quantity.start].rstrip("-\u2010\u2011\u2013"), f" {quantity.token()} "]
         done = quantity.end
     return "".join((*parts, text[done:]))
 
@@ -313,6 +324,7 @@ def _with_unit(text: str, quantity: Quantity) -> Quantity | None:
     unit = _UNIT.match(text, end)
     if unit and unit[1].lower() != "daily":
         name, scale = _base_unit(unit[1])
+        name, scale = ("min", Decimal(_MINUTES[name])) if name in _MINUTES else (name, scale)
         units, factor, end, matched = [name], scale, unit.end(), True
     while (per := _PER.match(text, end)) and (matched or not per[1]):
         name, scale = _base_unit(per[2])

@@ -16,16 +16,16 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from ragrounds.base.records import blank
-from ragrounds.base.text import normalized, without_invisible, words
+from ragrounds.base.text import normalized, without_entities, without_invisible, words
 
 OmissionKind = Literal["thought", "unfinished thought", "later turn", "further question"]
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
 _TAG = (
-    r"(?:[a-z]{1,20}[:_-])?(?:think(?:ing)?|thoughts?|reasoning(?:[_-](?:content|process))?|analysis|reflection|"
+    r"(?:[a-z]{1,20}[:_-]|ant)?(?:(?:think(?:ing)?|thoughts?)(?:[_-]process)?|reasoning(?:[_-](?:content|process))?|analysis|reflection|"
     r"scratchpad|chain[_-]of[_-]thought|cot|inner[_-]monologue)"
 )
-_MARK_SIGNS = "<[&◁"
+_MARK_SIGNS = "<＜[&◁"
 """Characters with which a mark of a thought begins."""
 
 
@@ -36,11 +36,11 @@ def _thought_marks() -> re.Pattern[str]:
     It is compiled when a reply may have such a mark, because this takes 30 ms.
     """
     return re.compile(
-        rf"(?=[<\[&◁])(?:(?P<begin>(?:<|&lt;){_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)>|&gt;)"
+        rf"(?=[<＜\[&◁])(?:(?P<begin>(?:[<＜]|&lt;)\s?{_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)[>＞]|&gt;)"
         r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
-        r"|<\|channel>thought\b"  # Gemma
+        r"|<\|channel>thought\b|<\|im_start\|>think\b|<\|inner_prefix\|>"  # Gemma, s1, Apertus
         r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>)"
-        rf"|(?:<|&lt;)/{_TAG}\s?(?:>|&gt;)"
+        rf"|(?:[<＜]|&lt;)\s?/\s?{_TAG}\s?(?:[>＞]|&gt;)|<\|im_start\|>answer\b|<\|inner_suffix\|>"
         r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
         r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>)",
         re.IGNORECASE,
@@ -50,8 +50,18 @@ def _thought_marks() -> re.Pattern[str]:
 _BARE_CHANNELS = (
     (re.compile(r"\A\s{0,9}analysis(?=[A-Z])"), "<think>"),
     (re.compile(r"assistantfinal(?=\S)"), "</think>"),
+    (
+        re.compile(
+            r"(?:<details\b[^<>]{0,200}>\s{0,9}<summary>\W{0,9}(?:thinking|thought|reasoning)\b[^<>]{0,200}</summary>"
+            r"|\A\s{0,9}(?:#{1,4} Thinking[ \t]{0,9}\n|here(?: i|')s my thought process:))(.*?)"
+            r"(?:</details>|\n#{1,4} Final Response\b|here(?: i|')s my response:|(?=\n(?:#{1,4} )?(?:final )?answer\b)"
+            r"|\Z)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        r"<think>\1</think>",
+    ),
 )
-"""gpt-oss' channels without their special tokens, and marks for them."""
+"""Thoughts without special tokens (gpt-oss, Open WebUI, HuatuoGPT-o1, Granite), and marks for them."""
 _TURN = (
     r"<\|(?:im_start|im_end|eot_id|eom_id|end_of_text|begin_of_text|endoftext|end|return|call|start|"
     r"start_header_id|end_header_id|user|assistant|system|eot|(?:start|end)_of_turn_token|(?:start|end)_response)\|>"
@@ -67,9 +77,9 @@ _LATER_TURN = re.compile(
 )
 _FURTHER_QUESTION = re.compile(
     r"\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:(?:Next |New )?Question|Q|"
-    r"(?:下一)?(?:问题|问|题目)|質問|問題|질문|문제|Pregunta|Pergunta|Domanda|Frage|Вопрос|Câu hỏi|"
+    r"(?:下一)?(?:问题|问|题目|题)|質問|問題|질문|문제|Pregunta|Pergunta|Domanda|Frage|Вопрос|Câu hỏi|"
     r"Pertanyaan|Soru|(?:ال)?سؤال)"
-    r"[ \t]{0,3}\d{0,3}\*{0,2}[ \t]?[:：]([^\n]{0,400})",
+    r"(?:[ \t]{0,3}\d{0,3}\*{0,2}[ \t]?[:：]|[ \t]{0,3}\d{1,3}(?:[.)]|\*{0,2}[ \t]{0,9}(?=\n)))([^\n]{0,400})",
     re.IGNORECASE,
 )
 _REPEATED = 8
@@ -82,10 +92,11 @@ _EXPONENT = re.compile("(?<=[0-9])[⁰¹²³⁴-⁹⁺⁻]{1,9}")
 _TYPOGRAPHY = str.maketrans("‘’‚‛ʼ′´“”„‟«»″【〔〖「『〈《】〕〗」』〉》", "'''''''" + '"' * 7 + "(" * 7 + ")" * 7)
 _MACROS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
 _LINKS = re.compile(r"\[([^\[\]\n]{1,300})\]\(https?://[^()\s]{1,500}\)")
-_TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+_TAGS = re.compile(r"</?[a-z_|]{1,30}(?:\s[a-z-]{1,20}=[^<>]{0,200})?/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+_STRUCK = re.compile(r"~~[^~\n]{1,300}~~|<(del|strike)>[^<>]{0,300}</\1>")
 _FENCES = re.compile(r"^[ \t]{0,9}```\w{0,20}[ \t]{0,9}$", re.MULTILINE)
 _SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
-_LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
+_LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?|\[x\])[ \t]{1,9}(?:\[x\][ \t])?", re.MULTILINE)
 _SPACES = re.compile(r"[^\S\n]{2,99}|[^\S\n ]")
 """Blanks that are not one space already: each match costs memory, and a long text has a million single spaces."""
 
@@ -186,13 +197,14 @@ def plain_text(text: str) -> str:
     """Return a text without markup and invisible characters, with letters of one width, without ligatures, with
     straight quotation marks, round brackets and single blanks."""
     text = _EXPONENT.sub(lambda match: f"^{match[0].translate(_SUPERSCRIPTS)}", even_text(text))
-    text = _LINKS.sub(r"\1", _MACROS.sub(r"\1", normalized("NFKC", text)))
+    text = _STRUCK.sub("", _LINKS.sub(r"\1", _MACROS.sub(r"\1", normalized("NFKC", text))))
     return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", _TAGS.sub(" ", _FENCES.sub("", text))))).strip()
 
 
 def even_text(text: str) -> str:
-    """Return a text without invisible characters, with straight quotation marks and round brackets; markup stays."""
-    return without_invisible(text).translate(_TYPOGRAPHY)
+    """Return a text without entities and invisible characters, with straight quotation marks and round brackets; other
+    markup stays."""
+    return without_invisible(without_entities(text)).translate(_TYPOGRAPHY)
 
 
 def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:

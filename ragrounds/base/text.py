@@ -7,6 +7,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from html import unescape
 from itertools import islice
 from typing import Any, Literal
 
@@ -99,6 +100,14 @@ def without_invisible(text: str) -> str:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # most texts; this takes a fifth of the time
     return _UNSAFE.sub("", _LINE_ENDS.sub("\n", text))
+
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGNORECASE)
+
+
+def without_entities(text: str) -> str:
+    """Return a text with the characters that HTML's entities stand for."""
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), text) if "&" in text else text
 
 
 def safe(text: str, longest: int | None = None) -> str:

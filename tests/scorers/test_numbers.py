@@ -52,6 +52,25 @@ def test_a_dose_is_found_and_another_is_not(fact, right, wrong):
         ("500 mg¹ daily", "500 mg", True),  # a footnote
         ("5 mM", "5 mm", False),
         ("for 7 days", "days", True),
+        ("for one week or 7 days", "1 week", True),
+        ("every 24 hours", "1 day", True),
+        ("every 24 hours", "24 days", False),
+        # LaTeX, HTML and markup in a quantity
+        (r"\(5\,\text{mg}\)", "5 mg", True),
+        (r"$5~\mathrm{mg}$", "5 mg", True),
+        (r"1{,}500\ mg", "1500 mg", True),
+        (r"\frac{1}{2} mg", "0.5 mg", True),
+        (r"50\%", "50 %", True),
+        ("5&nbsp;mg", "5 mg", True),
+        ("&gt;5 mg", "5 mg", False),
+        ("**5** mg and <b>7</b> mg", "7 mg", True),
+        ("10**9", "109", False),
+        # Signs and Greek letters of words
+        ("The tumour is HER2+.", "HER2-", False),
+        ("The tumour is HER2-negative.", "HER2-", True),
+        ("type-2 diabetes", "type 2 diabetes", True),
+        ("a β-blocker", "beta blocker", True),
+        ("~~heparin~~ argatroban", "heparin", False),
     ],
 )
 def test_forms_of_numbers_in_facts(text, fact, is_contained):

@@ -40,6 +40,13 @@ def test_the_best_wording_counts_and_what_is_missing_has_no_value():
     assert score("exact-match", "", status="not_run").value is None
 
 
+def test_boxes_and_fields_state_a_short_answer():
+    for text in (r"So it is \boxed{\text{aspirin}}.", '{"reason": "pain", "answer": "aspirin"}', "正确答案是：aspirin"):
+        assert score("robust-match", text, "aspirin").value == 1.0
+        assert score("robust-match", text, "heparin").value == 0.0
+    assert score("robust-match", "type-2 diabetes", "type 2 diabetes").value == 1.0
+
+
 def test_texts_without_words_share_none():
     assert word_f1("", "") == word_f1("old", "") == 0.0
 

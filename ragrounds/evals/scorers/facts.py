@@ -19,6 +19,7 @@ from ragrounds.base.replies import plain_text
 from ragrounds.evals.benchmarks.benchmark import has_judged_facts
 from ragrounds.evals.scorers.answer_status import AnswerRead, answer_text, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.short_answers_robust import spelled
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 _SPACES = re.compile(r"\s{2,}|[^\S ]")
@@ -100,7 +101,7 @@ class AnswerText:
 
 
 def _folded(text: str) -> str:
-    return _SPACES.sub(" ", _HYPHENS.sub(" ", plain_text(text)).casefold()).strip()
+    return _SPACES.sub(" ", _HYPHENS.sub(" ", spelled(plain_text(text))).casefold()).strip()
 
 
 def _with_boundaries(wording: str, pattern: Callable[[str], str]) -> str:

@@ -19,9 +19,18 @@ from ragrounds.evals.scorers.short_answers import ShortAnswer, last_answer, refe
 
 _LONGEST = 20_000
 """Number of characters of an answer that are read: a longer one is no short answer."""
-_LEAD = re.compile(r"^\W*(?:(?:the |my )?(?:final |short |correct )?answer(?: is\b:?|:)|答案(?:是|为)?[:：]?)\s*", re.I)
+_LEAD = re.compile(
+    r"^\W*(?:(?:the |my )?(?:final |short |correct )?answer(?: is\b:?|:| -)|(?:正确|最终)?答案(?:是|为)?[:：]?)\s*",
+    re.I,
+)
+_MARKED = re.compile(
+    r"\\boxed\s?\{((?:[^{}]|\{[^{}]{0,200}\}){1,300})\}|[\"'](?:final_)?answer[\"']\s?:\s?\"((?:[^\"\\]|\\.){1,2000})\"",
+    re.I,
+)
+"""Box, or field of a JSON object, that states the answer."""
 _ARTICLE = re.compile(r"(?<![\w-])(?:the|an?|The|An|A(?=\s[a-z]))\s+(?=\w)")
 _SIGN = re.compile(r"(?<=[^\W_])\s?(?:\((?:\+|[-\u2212\u2013])\)|\+|(?<!\s)[-\u2212\u2013])(?!\w)")
+_GREEK = dict(zip(map(ord, "αβγδεκλω"), "alpha beta gamma delta epsilon kappa lambda omega".split(), strict=True))
 _WRITTEN = re.compile(rf"{OPEN}([<>\u2264\u2265]?)[^|]*\|")
 _TOKENS = re.compile(rf"{OPEN}[^{CLOSE}]*{CLOSE}|\S+")
 
@@ -35,8 +44,9 @@ class RobustShortAnswer(ShortAnswer, frozen=True, kw_only=True):
         if not expected:
             return self.scored(attempt, None, reading, reason="the question has no reference answer")
         text = answer_text(attempt, question)
-        tagged = last_answer(text)
-        stated = _LEAD.sub("", text if tagged is None else tagged)[:_LONGEST]
+        tagged, marked = last_answer(text), _MARKED.findall(text[-_LONGEST:])
+        stated = tagged if tagged is not None else "".join(marked[-1]) if marked else text
+        stated = _LEAD.sub("", stated)[:_LONGEST]
         mark = decimal_mark("\n".join((question.text, *expected)))
         answer = tokens(stated, mark)
         value = max(self.measure(answer, tokens(reference, mark)) for reference in expected) if answer else 0.0
@@ -55,9 +65,14 @@ def tokens(text: str, mark: str = "") -> str:
         if part.startswith(OPEN):
             parts.append(part)
         elif part.strip():
-            signed = _SIGN.sub(lambda sign: " positive " if "+" in sign[0] else " negative ", plain(part))
-            parts += words(_ARTICLE.sub("", signed.replace("'", "")))
+            parts += words(_ARTICLE.sub("", spelled(plain(part)).replace("'", "")))
     return " ".join(parts)
+
+
+def spelled(text: str) -> str:
+    """Return a text with its words' signs (HER2+, HER2-) and Greek letters as words."""
+    signed = _SIGN.sub(lambda sign: " positive " if "+" in sign[0] else " negative ", text)
+    return signed if signed.isascii() else signed.translate(_GREEK)
 
 
 def same(answer: str, reference: str) -> float:
