@@ -215,3 +215,55 @@ def test_a_judges_thought_is_no_verdict(text, grade):
     read = read_verdict(text, VerdictForm(axes=("grade",), values=("equivalent", "mismatch")), "length")
     assert read.values.get("grade") == grade
     assert bool(read.reasons) is (grade is None)
+
+
+@each_row(
+    ("text", "expected"),
+    [
+        # A verdict after an option, or a sign before it, denies the option.
+        ("A: no", ""), ("A. Wrong", ""), ("A = wrong", ""), ("A (incorrect)", ""), ("A - not correct", ""),
+        ("Metformin: contraindicated.", ""), ("Metformin. Contraindicated here.", ""), ("Metformin? No.", ""),
+        ("❌ A", ""), ("- [ ] A", ""), ("- [x] C", "C"), ("~~A~~ C", "C"), ("<del>A</del> C", "C"),
+        ("It would be wrong to answer A.", ""), ("The answer is unlikely to be A.", ""),
+        ("The second best answer is A.", ""), ('{"wrong_answer": "A"}', ""), ("Answer: A B", ""),
+        ("C. Wrong answers: A and B", "C"), ("C (A is wrong)", "C"), ("Empagliflozin (not metformin)", "C"),
+        ("La respuesta no es A.", ""), ("La risposta non è A.", ""), ("A resposta não é A.", ""),
+        ("答えはAではない", ""), ("정답은 A가 아닙니다", ""), ("Cevap A değil.", ""),
+        # Several questions
+        ("1. A\n2. C", ""), ('[{"question": 1, "answer": "A"}, {"question": 2, "answer": "C"}]', ""),
+        ('[{"answer": "C"}]', "C"), ("C\n\n### Question 2\nAnswer: A", "C"), ("C\n\nQ2. Which?\nAnswer: A", "C"),
+        # Forms of a statement
+        ("Answer is option 'C'", "C"), (r"\fbox{C}", "C"), (r"\boxed C", "C"), ("Answer:&nbsp;C", "C"),
+        ('The answer is <span style="color:red">C</span>.', "C"),
+        ("The plan would be to take empagliflozin (C. Empagliflozin).", "C"), ("答案選C", "C"),
+        ("(A. Metformin) and metformin (A. Metformin) is not necessary.", ""),
+        # Thoughts without special tokens
+        ("<|im_start|>think\nThe answer is A<|im_start|>answer\nC", "C"), ("< think >The answer is A</ think >C", "C"),
+        ("<details><summary>Thought for 3 s</summary>The answer is A.</details>\nC", "C"),
+        ("<details><summary>Sources</summary>A trial.</details>\nC", "C"),
+        ("## Thinking\nThe answer is A.\n\n## Final Response\nC", "C"), ("## Thinking\nThe answer is A. But", ""),
+        ("## Thinking\nIs it A?\nAnswer: C", "C"), ("Here is my thought process: The answer is A, or", ""),
+    ],
+)  # fmt: skip
+def test_what_is_denied_thought_or_asked_further(text, expected):
+    assert label(text) == expected
+
+
+@each_row(
+    ("text", "expected"),
+    [
+        ("The answer is 5 mg.", "A"), ("The answer is .5 mg.", "C"), ("5 mg or 10 mg", ""),
+        ("The answer is <5 mg", ""), ("<5 mg", ""), ("-5 mg", ""), ("≥5 mg", ""), ("The answer is 1–5 mg", ""),
+        ("The answer is 5 mg/kg", ""), ("The answer is 10 mg/m².", ""), ("The answer is 5 mg to 50 mg.", ""),
+        ("The answer is up to 10 mg.", ""), ("5 mg: too low", ""), (".5 mg", "C"), ("5.5 mg", ""),
+    ],
+)  # fmt: skip
+def test_an_options_number_inside_another_quantity(text, expected):
+    assert label(text, {"A": "5 mg", "B": "10 mg", "C": ".5 mg", "D": "50 mg"}) == expected
+
+
+def test_signs_of_an_options_text():
+    assert label("HER2", {"A": "HER2-", "B": "HER2+"}) == ""
+    assert label("HER2-", {"A": "HER2-", "B": "HER2+"}) == "A"
+    assert label("5.5", {"A": "5", "B": "7"}) == ""
+    assert label("B. d", {"A": "c", "B": "d", "C": "ab", "D": "bd"}) == "B"

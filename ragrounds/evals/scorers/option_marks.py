@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from ragrounds.base.quantities import quantity_pattern, read_quantities
 from ragrounds.base.records import Question
 from ragrounds.base.replies import plain_text
 from ragrounds.base.text import UNSPACED
@@ -24,6 +25,7 @@ MOST_OPTIONS = 40
 texts alone."""
 
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
+_QUOTED = re.compile(r"(?<!\w)'(\w{1,2})'(?!\w)")
 
 _AFTER_A = (
     "because|since|as|due|given|is|was|would|seems?|looks?|appears?|fits|must|should|makes|and|or|nor|over|rather|"
@@ -37,7 +39,7 @@ _AFTER = (
     "hence|therefore|also|only|alone|too|again|says?|refers"
 )
 _EDGE = (
-    "[^\\S\n]{0,9}(?:$|\n)|[\"')\\]}>]|[.!?]{1,3}(?![\\w.])|[,;:、。/&=]|\\s?[-–—]{1,2}\\s|\\s?[=(]|\\s[&/]|"
+    "[^\\S\n]{0,9}(?:$|\n)|[\"')\\]}>]|[^\\S\n]?[.!?]{1,3}(?![\\w.])|[,;:、。/&=]|\\s?[-–—]{1,2}\\s|\\s?[=(]|\\s[&/]|"
     "\\s?[\ue000-\uebff]"
 )
 _LETTER = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
@@ -53,8 +55,7 @@ _KINDS_OF = re.compile(
     r"(?:vitamins?|hepatitis|groups?|types?|factors?|proteins?|class|stage|grade|plan|phase|influenza|coenzyme|"
     r"serotype|"
     r"immunoglobulin|ig|complement|chain|strain|subtype|category|arm|cohort|part|section|figure|table|appendix|level|"
-    r"interferon|amphotericin|toxin|receptor|subunit|zone|blood|cytochrome|polymyxin|penicillin|hemoglobin|"
-    r"haemoglobin|"
+    r"interferon|amphotericin|toxin|receptor|subunit|zone|blood|cytochrome|polymyxin|penicillin|hemoglobin|haemoglobin|"
     r"apolipoprotein|cyclosporin|virus|anti|dr|mr|mrs)[\s-]$",
     re.IGNORECASE,
 )
@@ -70,7 +71,9 @@ _BEFORE_PLAIN = re.compile(
     r"clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
     re.IGNORECASE,
 )
-_AFTER_PLAIN = re.compile(r"[\")]|[.,;:!?](?!\w)|\s*(?:$|\n)|\s*[-–—]\s|\s+(?:because|since|as|based|given|or|and)\b")
+_AFTER_PLAIN = re.compile(
+    r"[\")]|\s\(|[.,;:!?](?!\w)|\s*(?:$|\n)|\s*[-–—]\s|\s+(?:because|since|as|based|given|or|and)\b"
+)
 _AFTER_TEXT = re.compile(
     rf"{_EDGE}|\s?[项选正是对错不因和或及与都均也可并但而]|\s+(?:{_AFTER}|as|he|she)\b", re.IGNORECASE
 )
@@ -97,7 +100,7 @@ class _Labels(NamedTuple):
 
 def plain(text: str) -> str:
     """Return a text without markup and marks of this module, of which "vs." ends no sentence."""
-    return _PRIVATE.sub(" ", plain_text(text)).replace(" vs. ", " versus ")
+    return _QUOTED.sub(r'"\1"', _PRIVATE.sub(" ", plain_text(text)).replace(" vs. ", " versus "))
 
 
 def mentions(text: str, question: Question) -> Mentions:
@@ -148,7 +151,7 @@ def _texts(options: tuple[str, ...], labels: tuple[str, ...]) -> tuple[tuple[str
 
     Texts that two options share, or that are a label, are left out.
     """
-    plain_texts = [" ".join(plain(text).lower().split()).strip(" .,;:!?。") for text in options]
+    plain_texts = [" ".join(plain(text).lower().split()).lstrip(" ,;:!?。").rstrip(" .,;:!?。") for text in options]
     lowered_labels = {label.lower() for label in labels}
     unique = [
         (text, index)
@@ -182,4 +185,17 @@ def _is_text(text: str, start: int, end: int, option_text: str) -> bool:
         return False
     if option_text in _PLAIN:
         return bool(_BEFORE_PLAIN.search(text, max(0, start - 20), start) and _AFTER_PLAIN.match(text, end))
-    return bool(_AFTER_TEXT.match(text, end))
+    return bool(_AFTER_TEXT.match(text, end)) and _has_its_quantities(text, start, end, option_text)
+
+
+def _has_its_quantities(text: str, start: int, end: int, option_text: str) -> bool:
+    """Return False if a number of the option is part of another quantity there: of "<5 mg", "1-5 mg", "5 mg/kg"."""
+    quantities = read_quantities(option_text)
+    begin = max(0, start - 24)
+    around = read_quantities(text[begin : end + 24]) if quantities else []
+    around = [number for number in around if begin + number.end > start and begin + number.start < end]
+    return not around or (
+        [number.comparison for number in around] == [quantity.comparison for quantity in quantities]
+        and all(re.fullmatch(quantity_pattern(a.token()), b.token()) for a, b in zip(quantities, around, strict=True))
+        and not re.match(r"\W{0,2}(?:or|to) \d", text[end : end + 7])
+    )

@@ -35,6 +35,7 @@ _NAMES = _WEAK_NAMES | {*_STRONG_FIELDS.split("|")}
 _WORD_ENDS = re.compile(r"[\s-]{1,9}|(?<=[a-z])(?=[A-Z])")
 _PARTS = ("letter", "label", "option", "choice", "answer", "key", "id", "value", "text")
 """Fields by which an object states an option if it is the value of such a field, first the preferred."""
+_ELEMENT = re.compile(r"(?:\[|\},)\s{0,9}$")
 _DEEPEST = 20
 """Largest depth of JSON in which fields are searched."""
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
@@ -44,8 +45,8 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _BOX = re.compile(
-    r"\\boxed\s{0,3}\{\s{0,9}(?:\\(?:text|mathrm|textbf|mathbf)\s{0,3}\{([^{}]{0,300})\}\s{0,9}\}"
-    r"|((?:[^{}]|\{[^{}]{0,200}\}){0,300})\})"
+    r"\\(?:boxed|fbox)(?:\s{0,3}\{\s{0,9}(?:\\(?:text|mathrm|textbf|mathbf)\s{0,3}\{([^{}]{0,300})\}\s{0,9}\}"
+    r"|(?:\\rm\s)?((?:[^{}]|\{[^{}]{0,200}\}){0,300})\})|\s([A-Z])\b)"
 )
 _ANY_LETTER = re.compile(r"\W{0,9}(?:option |choice )?[A-Z]\W{0,9}", re.IGNORECASE)
 """Stated answer that is a letter, also if no option has it."""
@@ -119,16 +120,18 @@ def _json_fields(text: str) -> tuple[list[str], str]:
     text = without_invisible(text)
     objects = list(json_objects(text))
     fields = list[_Field]()
-    for parsed, _, _ in objects:
-        fields += _walk(parsed)
+    for parsed, begin, _ in objects:
+        fields += _walk(parsed, in_list=_ELEMENT.search(text, max(0, begin - 9), begin) is not None)
     values_by_name: dict[str, set[str]] = {}
     for field in fields:
         values_by_name.setdefault(field.name, set()).add(field.stated)
     ranked = list[tuple[bool, bool, int, int, str]]()
     for number, field in enumerate(fields):
         # The options that a list describes are no answers, and neither are several values of one name.
-        if not field.is_weak or (not field.in_list and len(values_by_name[field.name]) == 1):
-            ranked.append((field.in_list, field.is_weak, field.depth, -number, field.stated))
+        values = values_by_name[field.name]
+        if not field.is_weak or (not field.in_list and len(values) == 1):
+            stated = " or ".join(sorted(values)) if field.in_list else field.stated
+            ranked.append((field.in_list, field.is_weak, field.depth, -number, stated))
     if not ranked:
         return [], ""
     ranked.sort()
@@ -191,7 +194,9 @@ def _read_field(stated: str, reply: str, question: Question) -> AnswerRead:
 
 
 def _read_prose(reply: str, question: Question) -> AnswerRead:
-    commitment = Committed(alone(reply, tuple(question.options)) if len(reply) < _LAST else "")
+    commitment = Committed(
+        (alone(reply, tuple(question.options)) or same_text(reply, question)) if len(reply) < _LAST else ""
+    )
     if not commitment.label:
         ends = reply[:_HEAD].rpartition(" ")[0], reply[-_TAIL:].partition(" ")[2]
         commitment = _committed(reply if len(reply) <= _HEAD + _TAIL else "\n".join(ends), question)

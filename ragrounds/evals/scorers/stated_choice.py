@@ -24,27 +24,25 @@ _LEAD = "[\ue000-\ue3ff\ue800-\uebff]"
 _OPEN, _CLOSE = r"[\s\"'(\[{<:]{0,4}", r"[\"')\]}>]{0,3}"
 _OPTION = (
     r"(?:(?:the\s)?(?:(?:correct|right|best)\s)?(?:options?|choice|answer|letter|选项|答案)\s?(?:choice\s)?)?"
-    r"(?:an?\s|the\s)?"
+    r"(?:an?\s(?![\ue000-\ue3ff])|the\s)?"
 )
 _SURE = (
     r"(?:(?:most (?:likely|probably)|more likely|probably|likely|clearly|definitely|certainly|obviously|surely|simply|"
-    r"almost certainly|perhaps|maybe|possibly|indeed|actually|really|best|only|just|therefore|thus|still|indeed|"
-    r"either|"
+    r"almost certainly|perhaps|maybe|possibly|indeed|actually|really|best|only|just|therefore|thus|still|indeed|either|"
     r"in fact|then|also|both)[\s,:]{1,2}){0,2}"
 )
 _IT = _OPEN + _SURE + _OPEN + _OPTION + _OPEN
 _LIST = (
     r"(?:(?>\s?(?:,\s?(?:and|or)?|/|&|、|或者?|和|与|以?及|;\s?(?:or|and)?|\||\b(?:or|and)\b|versus|vs\.?|"
-    r"\()\s?(?:(?:possibly|"
-    r"maybe|perhaps|else)\s)?"
+    r"\()\s?(?:(?:possibly|maybe|perhaps|else)\s)?"
     rf"{_OPEN}{_OPTION}{_ANY}{_CLOSE})){{0,30}}+"
 )
 """Further options that are named together with the first."""
 _MANY = f"(?P<first>{_ANY}){_CLOSE}(?P<more>{_LIST})"
 
 _IS = (
-    r"(?:\b(?:is|was|would be|should be|must be|has to be|will be|remains|could be|lautet|ist|es|est|é|è)\b|->|"
-    r"[:=–→-])"
+    r"(?:\b(?:(?:is|was|would be|should be|must be|has to be|will be)(?: to)?|remains|could be|lautet|ist|es|est|é|è)"
+    r"\b|->|[:=–→-])"
 )
 _OTHER_LANGUAGES = "|".join(
     normalized("NFKC", row["words"])
@@ -53,10 +51,10 @@ _OTHER_LANGUAGES = "|".join(
 _ANSWER = re.compile(
     rf"(?:(?:(?<!each )(?<!every )(?<!wrong )(?<!incorrect )(?<!other )(?<!another )\b(?:answer|choice|option|"
     rf"selection|pick|solution|decision|response|verdict|(?:right|correct|best|only|likely) one|ans|antwort|"
-    rf"respuesta|réponse|"
-    rf"resposta|risposta)\b\.?(?P<gap>[^.!?\n;:={REJECTED}\ue000-\uebff]{{0,45}}?)\s?(?P<is>{_IS})"
+    rf"respuesta|réponse|resposta|risposta)\b\.?(?P<gap>[^.!?\n;:={REJECTED}\ue000-\uebff]{{0,45}}?)\s?(?P<is>{_IS})"
     rf"|\b(?:(?:final|correct|right|best) (?:answer|choice|option)|ans\.?|answer)|\b(?:correct|right)\s?:"
-    r"|(?<!each )(?<!every )(?:answer|choice|option|selected_option|prediction|label|selection)[\"']?\s?[:=]"
+    r"|(?<!each )(?<!every )(?<!wrong_)(?<!incorrect_)(?<!rejected_)(?:answer|choice|option|selected_option|"
+    r"prediction|label|selection)[\"']?\s?[:=]"
     rf"|{_OTHER_LANGUAGES})){_IT}{_MANY}",
     re.IGNORECASE,
 )
@@ -64,11 +62,9 @@ _CHOSEN = re.compile(
     r"(?:\b(?:i|we|you should|one should)(?:'d|'ll|'m|'ve)?(?: would| will| am| have| had| can| must| should| do|"
     r" personally| therefore)?"
     r"(?: rather| most likely| probably| definitely| certainly| also)?\s|^\W{0,3}|[,:]\s|\b(?:so|then|let's|hence|"
-    r"therefore|thus|to|and|"
-    r"have to|overall) )"
+    r"therefore|thus|to|and|have to|overall) )"
     r"(?:go(?:ing)? (?:with|for)|choos(?:e|ing)|chose|chosen|pick(?:ing|ed)?|select(?:ing|ed)?|opt(?:ing)? for|"
-    r"vote for|"
-    r"settle (?:on|for)|take|lean(?:ing)? towards?|agree with|decided? (?:on|for)|settled on|bet on|"
+    r"vote for|settle (?:on|for)|take|lean(?:ing)? towards?|agree with|decided? (?:on|for)|settled on|bet on|"
     r"going to (?:say|choose)|meant?|say|answer(?: with)?|mark)\b"
     rf"{_IT}{_MANY}",
     re.IGNORECASE,
@@ -77,19 +73,16 @@ _SUPERLATIVE = (
     r"(?:correct|right|true|best|accurate|(?:the )?(?:most|more) (?:likely|appropriate|probable|plausible|accurate|"
     r"sensible|suitable)|"
     r"likely|the (?:answer|one|key|correct|right|best|only|likeliest)|the most[.!]|my (?:final |best )?(?:answer|"
-    r"choice|pick|guess)|"
-    r"what i(?: would|'d)? (?:choose|pick)|the case)\b"
+    r"choice|pick|guess)|what i(?: would|'d)? (?:choose|pick)|the case)\b"
 )
 _RIGHT = re.compile(
     rf"(?:^|[,;:(]\s?|\b(?:so|but|that|hence|therefore|thus|then|and|think|believe|opinion|me|option|choice|"
-    rf"answer choice|"
-    rf"answer|feel|view|makes?|conclude|say) )\W{{0,3}}{_OPTION}{_OPEN}{_MANY}\s?(?:"
+    rf"answer choice|answer|feel|view|makes?|conclude|say) )\W{{0,3}}{_OPTION}{_OPEN}{_MANY}\s?(?:"
     rf"(?:(?:is|are|was|seems?|looks?|appears?|sounds?|would be|must be|should be|has to be|remains|"
     rf"to be)\s){{1,2}}{_SURE}{_SUPERLATIVE}"
     r"|(?:fits?|explains?)(?: it| this| everything| the [a-z]{1,20})?(?: the)? (?:best|most)|would fit best|"
     r"best (?:fits|matches|explains|describes)|(?:is|are) (?:best )?(?:supported|favou?red) by|is what|does\W*$|"
-    r"makes (?:the most |"
-    r"more )?sense|it is\b|for sure|wins\b|all the way"
+    r"makes (?:the most |more )?sense|it is\b|for sure|wins\b|all the way"
     r"|(?:the )?(?:best|correct|right|most likely) (?:answer|choice|option)"
     r"|(?:项|选项)?\s?(?:是|为)?\s?(?:正确|对|最佳|最合适)(?!吗)|是(?:正确)?答案)",
     re.IGNORECASE,
@@ -107,8 +100,7 @@ _THOUGHT = re.compile(
     r"|^\W{0,3}(?:its|must be|has to be|should be|would be|gotta be)\s"
     r"|(?:points?(?: strongly)? (?:to|towards?)|supports?|favou?rs?|leaves(?: us with| only)?|makes|backs) "
     r"|\b(?:put me down for|money is on|left with(?: option)?|fits with|confident in|change my answer to|"
-    r"comes out as)\s"
-    r"|\bmy (?:best |final )?(?:guess|bet|pick|choice|diagnosis|vote)(?: is| would be|:| goes to)?\s"
+    r"comes out as)\s|\bmy (?:best |final )?(?:guess|bet|pick|choice|diagnosis|vote)(?: is| would be|:| goes to)?\s"
     r"|(?:我)?(?:认为|觉得|想)\s?(?:答案)?(?:是|应该?是|为|应该?)?(?:选)?"
     r"|(?:应该|应|最可能|很可能|大概|那么|就|这|那|所以|因此|,|^)(?:就)?(?:是|为)|可能是"
     rf"){_IT}{_MANY}",
@@ -116,22 +108,19 @@ _THOUGHT = re.compile(
 )
 _DIAGNOSED = re.compile(
     r"(?:\b(?:diagnosis|cause|condition|explanation|disease|drug|dose|organism|treatment|test|therapy|agent|step|"
-    r"mechanism|"
-    r"management|finding|result|reason)(?: [a-z]{1,15}){0,5}?\s?(?:is|would be|:)(?: to)?"
+    r"mechanism|management|finding|result|reason)(?: [a-z]{1,15}){0,5}?\s?(?:is|would be|:)(?: to)?"
     r"|\b(?:patient|he|she|child|man|woman|boy|girl|infant)(?: most| very)?(?: likely| probably| clearly|"
     r" must)?(?: has| have)"
     r"|\b(?:typical|characteristic|suggestive|indicative|diagnostic|pathognomonic) (?:of|for)|\b(?:consistent|"
     r"compatible|in keeping) with"
     r"|\b(?:suggests?|indicates?|points? to|favou?rs?|confirms?|represents?)|\b(?:i|you|we)(?:'d| would| should|"
-    r" must|'ll| will)|^\W{0,3}next,"
-    r"|(?:诊断|考虑)(?:为|是|:)?|患(?:者)?(?:患)?有"
+    r" must|'ll| will)|^\W{0,3}next,|(?:诊断|考虑)(?:为|是|:)?|患(?:者)?(?:患)?有"
     rf")\s?{_OPEN}{_SURE}(?:an?\s|the\s|to\s|by\s)?{_OPEN}(?P<first>{_WORDS}){_CLOSE}(?P<more>{_LIST})",
     re.IGNORECASE,
 )
 _BEGUN = re.compile(
     rf"(?:^\W{{0,4}}|,\s(?=so|hence|thus|therefore))(?:(?:so|thus|hence|therefore|maybe|perhaps|probably|possibly|"
-    rf"likely|most likely|most probably|"
-    rf"definitely|certainly|clearly|obviously|surely|"
+    rf"likely|most likely|most probably|definitely|certainly|clearly|obviously|surely|"
     r"in (?:conclusion|summary|short|my (?:opinion|view))|overall|ultimately|finally|to conclude|ok(?:ay)?|well|"
     r"hmm+|sure|easy|yes|right|actually|rather|instead|then|"
     r"all things considered|by elimination|if (?:forced to choose|i must choose|i had to choose)|based on (?:the |"
@@ -143,7 +132,7 @@ _BEGUN = re.compile(
     re.IGNORECASE,
 )
 _COMES_TO = re.compile(
-    rf"\b(?:is|are|would be|be|was)(?: (?:most )?(?:likely|probably)(?: to be)?)?\s?:?\s?{_IT}{_MANY}"
+    rf"\b(?:is|are|would be|be|was)(?: (?:most )?(?:likely|probably)(?: to be)?)?(?: to\b)?\s?:?\s?{_IT}{_MANY}"
     rf"[\s.!\"')]{{0,6}}(?:$|[,;]|\s?(?:because|since|as it|which)\b)",
     re.IGNORECASE,
 )
@@ -177,9 +166,9 @@ _SAYING = (
 )
 _DENIED = re.compile(
     rf"(?:\b(?:not|never|doubt|cannot|neither|nor|without|against|unlike|than|excluding|except(?: for)?|"
-    rf"(?:anything|everything|all|nothing) but|other than|"
-    rf"as opposed to|opposed to|instead of|over|unless|"
-    rf"no (?:reason|need|point)|avoid|avoided|hardly|rarely|little)|n't)\s{_SAYING}{_GROUP}"
+    rf"(?:anything|everything|all|nothing) but|other than|as opposed to|opposed to|instead of|over|unless|"
+    rf"no (?:reason|need|point)|avoid|avoided|hardly|rarely|little|(?:wrong|incorrect|a mistake|unlikely) to)|n't)"
+    rf"\s{_SAYING}{_GROUP}|(?:\b(?:no es|non è|n[ãa]o é)\s|(?:[❌✗✘☐]|\[ ?\])\s?){_GROUP}"
     rf"|\b(?:rul(?:e|es|ed|ing) out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|discard(?:ed|ing)?|reject(?:ed|"
     rf"ing)?|no(?: sign| evidence)?(?: of)?)\s{_GROUP}"
     rf"|(?:并?不(?:应该?|会|能)?(?:是|选择?|考虑)|(?:可以|应)?排除|除了|并非|而非|不应选择?)\s?{_GROUP}",
@@ -187,10 +176,12 @@ _DENIED = re.compile(
 )
 _WRONG = re.compile(
     rf"{_GROUP}(?:\s(?:is|are|was|were|seems?|looks?|appears?|would|be|can|could|may|might|should|does|do|both|all|therefore|also|clearly|to|been|has|have)){{0,4}}"
-    r"(?:\s?(?:not\b(?!\s*only)|n't)(?<!, not)|\s?[:,–-]?\s(?:wrong|incorrect|false|unlikely|less likely|"
-    r"does not fit)\b|\s(?:out\b|ruled out|excluded|eliminated|"
-    r"discarded|rejected|tempting|attractive|a distractor|impossible|less)"
-    r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑))",
+    r"(?:\s?(?:not\b(?!\s*only)|n't)(?<!, not)|(?:\s?[.:,=(–—-]\s?|\s)(?:(?:wrong|incorrect|false|"
+    r"unlikely|less likely|contraindicated|too (?:low|high|much|little|late|early)|does not fit)\b"
+    r"|no(?=\W*(?:$|because))|[❌✗✘])|\s?[:=(–—-]\s?not (?:correct|right|indicated|true|the|an?|recommended|likely)\b"
+    r"|\s(?:out\b|ruled out|excluded|eliminated|discarded|rejected|tempting|attractive|a distractor|impossible|less)"
+    r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑)"
+    r"|(?:では|じゃ)(?:な|あり)|[가이은는]? ?아[니닙]| değil\b| नहीं)",
     re.IGNORECASE,
 )
 _CONCEDED = re.compile(r"^\W{0,4}(?:although|though|even though|while|whereas|even if)\b[^,]{0,120},", re.IGNORECASE)
@@ -215,8 +206,8 @@ _OTHERS = re.compile(
     r"prefers?)\b"
     r"|\b(?:at first|initially|used to|was thought|had thought|i thought|going to say|tempted|might seem|may seem|"
     r"could seem|(?:i|we) considered|in another|in a child)\b"
-    r"|\baccording to (?:some|many|others)\b|\b(?:previous|earlier|original|initial|old|first) (?:answer|guess|"
-    r"choice|thought)\b"
+    r"|\baccording to (?:some|many|others)\b|\b(?:previous|earlier|original|initial|old|first|(?:second|next)"
+    r"(?:[ -](?:best|likeliest|most likely))?) (?:answer|guess|choice|thought)\b"
     r"|\b(?:teacher|professor|friend|doctor|book|expert)s?(?: [a-z]{1,12}){0,2} (?:say|says|said|thinks?|thought|"
     r"chose|answered)\b"
     r"|\b(?:wrong|incorrect|false|worst|least (?:likely|appropriate|probable)) (?:answer|choice|option)\b"
@@ -244,17 +235,23 @@ _CONCLUDES = re.compile(
     re.IGNORECASE,
 )
 _ABBREVIATED = re.compile(r"^\W{0,3}[\ue000-\ue3ff]:\s(?=(?:the|my|i|it|this)\b)", re.IGNORECASE)
-_ENDS = re.compile(r"[.!?]{1,3}[\"')\]]{0,2}(?:\s+|$)|[。!?]|;(?!\s?(?:or|and)\b)\s?|\n+")
+_ENDS = re.compile(
+    r"[.!?]{1,3}[\"')\]]{0,2}(?:$|\s++(?!(?:wrong|incorrect|false|contraindicated)(?: here| in this \w{1,12})?\W*(?:$|"
+    r"\n)))|[。!?]|;(?!\s?(?:or|and)\b)\s?|\n+",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(r"(?:\banswer|\bconclusion|答案)(?: (?:is|choice))?\W{0,3}$", re.IGNORECASE)
 _MARKS = re.compile(_ANY)
 _TURNED_DOWN = re.compile(
     r"(?:(?!\b(?:because|since|as|due|given|for)\b).){0,300}?(?:\b(?:is|are|was|were|would|may|might|does|do|can|"
     r"could|should|has|have|been|be|seems?)"
-    r"(?: [a-z]{1,12}){0,2}? (?:not|less|unlikely|incorrect|wrong|false)\b|n't\b|\bcannot\b|\bno (?:mention|"
-    r"evidence)\b)",
+    r"(?: [a-z]{1,12}){0,2}? (?:not|less|unlikely|incorrect|wrong|false|contraindicated)\b|n't\b|\bcannot\b"
+    r"|\bno (?:mention|evidence)\b)",
     re.IGNORECASE,
 )
 """Words after the option that a sentence begins with: "Option C, which needs surgery, is not indicated"."""
+_NUMBERED = re.compile(r"^\W{0,4}\d{1,2}\s?[.):]\s?[\"'(\[]?([\ue000-\uebff])\W*$", re.MULTILINE)
+"""Line with a number and an option: an answer to one of several questions, or a rank."""
 _LEADS = re.compile(r"^\W{0,4}(?:(?:option|(?:answer )?choice)\s)?[\"'(]?([\ue000-\ue3ff])", re.IGNORECASE)
 _BRIEF = 3
 """Largest number of sentences of a text whose first sentence may give the answer by an option's text."""
@@ -289,7 +286,7 @@ _PAIR = re.compile(
     r"(?P<label>[\ue000-\ue7ff])[\"')\]]{0,2}(?:[.:,)=–-]|\s(?:=|-|–|is|"
     r"being)(?=\s))?\s?[\"'(]?(?P<text>[\ue800-\uebff])[\"')]{0,2}"
     r"|(?P<said>[\ue800-\uebff])[\"']?,?\s[(\[]?(?:(?:which is |i\.e\.,? )?(?:option|choice|"
-    r"answer(?: choice)?) )?(?P<named>[\ue000-\ue3ff])[)\]]?",
+    r"answer(?: choice)?) )?(?P<named>[\ue000-\ue3ff])(?:[.:] (?P=said))?[)\]]?",
     re.IGNORECASE,
 )
 """Label with a text: "C. Rickets", "rickets (option C)"."""
@@ -338,6 +335,8 @@ def committed(mentions: Mentions) -> Committed:
     if not _MARKS.search(mentions.text):
         return Committed()
     text = _PAIR.sub(_merge_pair, mentions.text)
+    if len(numbered := {*map(_option, _NUMBERED.findall(text))}) > 1:
+        return Committed(several=tuple(mentions.labels[option] for option in sorted(numbered)))
     parts = _sentences(text)
     reasons = len(text) > _LONG
     commitments: list[_Commitment] = []
