@@ -212,7 +212,7 @@ def json_objects(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
 
     The time is linear: an object that is still open where another one breaks off breaks off there, too.
     """
-    decoder, uncounted_text = json.JSONDecoder(), _UncountedText(text)
+    decoder, uncounted_text = json.JSONDecoder(strict=False), _UncountedText(text)
     end, broken = 0, set[int]()
     for match in _OBJECT_START.finditer(text):
         if (begin := match.start()) < end or begin in broken:

@@ -7,7 +7,6 @@ function's) and functions of state and context that decide between them.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from ragrounds.base.contracts import Context, json_schema
 from ragrounds.base.errors import UserError
 from ragrounds.base.records import Message, Passage, Query
+from ragrounds.base.replies import json_objects
 from ragrounds.graphs.answer_prompts import answer_prompt, conclude_prompt
 from ragrounds.graphs.documents import fitted, render_documents_for
 from ragrounds.graphs.model_text import ending, without_thought
@@ -195,10 +195,5 @@ async def ask_object(
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in a model's text; empty if no object can be read."""
-    start, stop = text.find("{"), text.rfind("}")
-    try:
-        read = json.loads(text[start : stop + 1], strict=False) if 0 <= start < stop else {}
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
+    """Return the last JSON object in a model's text; empty if no object can be read."""
+    return next((parsed for parsed, _, _ in reversed([*json_objects(text)])), {})

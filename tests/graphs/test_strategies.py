@@ -595,6 +595,7 @@ def test_sentences_end_where_a_reader_ends_them():
 
 def test_objects_and_scores_are_read_leniently():
     assert read_object('Sure: ```json\n{"a": 1}\n```') == {"a": 1}
+    assert read_object('{draft} {"a": 0}, or rather {"a": "1\n2"}') == {"a": "1\n2"}
     assert read_object("[1]") == {}
     assert read_scores('{"scores": [2, -3, 0.5, NaN, true, null]}') == [1.0, -1.0, 0.5, 0.0, 0.0, 0.0]
     assert read_scores('{"scores": 1}') == []

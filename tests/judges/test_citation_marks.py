@@ -34,6 +34,11 @@ def test_citations(mark, numbers):
     assert read_citations(f"Blue helps {mark}." if mark[0] != "¹" else f"Blue helps{mark}.", {}).fabricated
 
 
+@each_row("mark", ["[**1**]", "[\u200b1]", "&#91;1&#93;"])
+def test_citations_in_markup(mark):
+    assert read_citations(marks_inside(f"Blue helps {mark}."), SHOWN).places == (0,)
+
+
 @each_row(
     "text",
     [

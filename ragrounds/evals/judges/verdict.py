@@ -22,6 +22,7 @@ from ragrounds.base.contracts import Entry, Journal, Model, Request
 from ragrounds.base.records import DECLINED, Call, Fault, Message, Reply, Usage
 from ragrounds.base.replies import json_objects, read_reply
 from ragrounds.base.spent import Spent, total_spent
+from ragrounds.base.text import without_invisible
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.models.faults import CallFailed
 
@@ -56,7 +57,7 @@ class VerdictRead(Struct, frozen=True):
 
 def read_verdict(text: str, form: VerdictForm, finish: str = "stop") -> VerdictRead:
     """Read the verdict of a reply; `finish` is the reason why it ended."""
-    plain = spoken(text)
+    plain = without_invisible(spoken(text))
     value_texts: dict[str, str] = {}
     positions: dict[str, int] = {}
     extra: dict[str, None] = {}
@@ -124,8 +125,10 @@ def _word(value: Any) -> str:
 def _lines(text: str, axis: str) -> Iterator[tuple[str, int]]:
     """Yield every ``axis: value`` that ends its line or clause, with its position: a verdict without JSON, or in broken
     JSON."""
-    quote = r"[\s\"'*_`\[\](]*"
-    pattern = rf"(?<!\w){re.escape(axis)}{quote}[:=]{quote}([^\n\"'*_`\[\](),.;{{}}]{{1,40}}){quote}(?=[,.;)}}\n]|$)"
+    quote = r"[\s\"'“”*_`\[\](]*"
+    pattern = (
+        rf"(?<!\w){re.escape(axis)}{quote}[:：=]{quote}([^\n\"'“”*_`\[\](),.;{{}}]{{1,40}}){quote}(?=[,.;)}}\n]|$)"
+    )
     for match in re.finditer(pattern, text, re.IGNORECASE):
         yield match.group(1).strip(), match.start()
 

@@ -19,7 +19,7 @@ from collections.abc import Generator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.base.text import UNSPACED, normalized
+from ragrounds.base.text import UNSPACED, normalized, without_entities, without_invisible
 from ragrounds.evals.scorers.claim_record import VerifiedMethod
 from ragrounds.evals.scorers.judged import JudgedScorer
 
@@ -61,6 +61,7 @@ _LOOKS_CITED = re.compile(
 """Text that looks like a citation."""
 _DEFINITION = re.compile(r"^[ \t]{0,9}\[\^\d{1,3}\]:[^\n]*$", re.M)
 """Line that says what a footnote is."""
+_STRONG = re.compile(r"(?<=\[)\*{1,2}(\d{1,3})\*{1,2}(?=\])")
 _MOST = 30
 """Largest number of passages that a range cites."""
 
@@ -167,7 +168,8 @@ def _cited_sentence(
 def marks_inside(text: str) -> str:
     """Return the text with citations after a sentence's full stop moved before it, because they belong to that
     sentence. Lines that say what a footnote is are left out."""
-    return _BEHIND.sub(lambda match: f" {match[2].strip()}{match[1]}", _DEFINITION.sub("", text))
+    text = _STRONG.sub(r"\1", without_entities(without_invisible(_DEFINITION.sub("", text))))
+    return _BEHIND.sub(lambda match: f" {match[2].strip()}{match[1]}", text)
 
 
 def weigh_citations(
