@@ -232,6 +232,8 @@ def test_a_judges_thought_is_no_verdict(text, grade):
         ("C. Wrong answers: A and B", "C"), ("C (A is wrong)", "C"), ("Empagliflozin (not metformin)", "C"),
         ("La respuesta no es A.", ""), ("La risposta non è A.", ""), ("A resposta não é A.", ""),
         ("答えはAではない", ""), ("정답은 A가 아닙니다", ""), ("Cevap A değil.", ""),
+        ("A：错误", ""), ("A（错误）", ""), ("<search>metformin</search>", ""),
+        ("<search>C?</search> <information>The answer is A: p < 0.05</information>\nIt is C.", "C"),
         # Several questions
         ("1. A\n2. C", ""), ('[{"question": 1, "answer": "A"}, {"question": 2, "answer": "C"}]', ""),
         ('[{"answer": "C"}]', "C"), ("C\n\n### Question 2\nAnswer: A", "C"), ("C\n\nQ2. Which?\nAnswer: A", "C"),
@@ -263,6 +265,12 @@ def test_what_is_denied_thought_or_asked_further(text, expected):
 )  # fmt: skip
 def test_an_options_number_inside_another_quantity(text, expected):
     assert label(text, {"A": "5 mg", "B": "10 mg", "C": ".5 mg", "D": "50 mg"}) == expected
+
+
+def test_an_options_text_in_quotes_or_after_its_label():
+    decisions = {"A": "yes", "B": "no", "C": "maybe"}
+    assert [label(text, decisions) for text in ("The answer is 'yes'.", "Answer: (B) no", "So no.")] == ["A", "B", "B"]
+    assert label("Answer: no effect", decisions) == label("Maybe yes", decisions) == ""
 
 
 def test_signs_of_an_options_text():

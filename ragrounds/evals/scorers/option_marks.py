@@ -25,7 +25,7 @@ MOST_OPTIONS = 40
 texts alone."""
 
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
-_QUOTED = re.compile(r"(?<!\w)'(\w{1,2})'(?!\w)")
+_QUOTED = re.compile(r"(?<!\w)'(\w{1,5})'(?!\w)")
 
 _AFTER_A = (
     "because|since|as|due|given|is|was|would|seems?|looks?|appears?|fits|must|should|makes|and|or|nor|over|rather|"
@@ -67,7 +67,7 @@ _PLAIN = frozenset(
 )
 """Options' texts that occur in any sentence. They are a mention only if they begin or end a statement."""
 _BEFORE_PLAIN = re.compile(
-    r"(?:^|\n|[\"(:,/]\s?|\b(?:is|be|say|answer|think|answers|guess|choose|pick|or|and|likely|probably|definitely|"
+    r"(?:^|\n|[\"():,/]\s?|\b(?:is|be|say|so|concludes|answer|think|answers|guess|choose|pick|or|and|likely|probably|definitely|"
     r"clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
     re.IGNORECASE,
 )

@@ -18,7 +18,7 @@ _SIGN = re.compile(r"(?:[<>]\s?|[-.])$")
 """Sign before a number, which is not punctuation: "<5 mg", "-5 mg", ".5 mg"."""
 _DENIED = re.compile(
     r"\W{0,3}\b(?:(?:it|this|that|is|was|be|would|the) ){0,3}(?:no|not|never|wrong|incorrect|false|contraindicated|"
-    r"unlikely|too|avoid\w*)\b|\W{0,3}[不错误❌✗✘]",
+    r"unlikely|too|avoid\w*)\b|\W{0,3}[不错误禁❌✗✘]",
     re.IGNORECASE,
 )
 """Words that deny the text before them."""

@@ -54,6 +54,8 @@ _TOGETHER = re.compile(r"[$\s,/)(\\]{0,9}(?:(?:and|or|or also|和|或)[$\s(\\]{1
 _TAG = re.compile(
     r"<(?:final_?)?answer(?:_choice)?>(.*?)(?:</(?:final_?)?answer(?:_choice)?>|\Z)", re.DOTALL | re.IGNORECASE
 )
+_SEARCHES = re.compile(r"<(search|information)>(?:[^<]|<(?!/?(?:search|information)\b)){0,200000}</\1>", re.IGNORECASE)
+"""Query of a search agent, or what its search returned: neither is its answer."""
 _LONGEST = 200_000
 """Largest number of characters of a text that are read; of a longer text the middle is skipped."""
 _HEAD, _TAIL = 2_000, 6_000
@@ -68,7 +70,7 @@ def read_robustly(text: str, question: Question) -> AnswerRead:
     read = read_reply(text, question.text)
     if blank(read.text):
         return AnswerRead("unreadable", reason=THOUGHT) if read.is_thought else AnswerRead("empty")
-    raw = read.text
+    raw = _SEARCHES.sub(" – ", read.text)
     if len(raw) > _LONGEST:
         raw = f"{raw[: _LONGEST // 4]} {raw[-_LONGEST // 4 * 3 :]}"
     reply = _even(raw)

@@ -180,8 +180,8 @@ _WRONG = re.compile(
     r"unlikely|less likely|contraindicated|too (?:low|high|much|little|late|early)|does not fit)\b"
     r"|no(?=\W*(?:$|because))|[❌✗✘])|\s?[:=(–—-]\s?not (?:correct|right|indicated|true|the|an?|recommended|likely)\b"
     r"|\s(?:out\b|ruled out|excluded|eliminated|discarded|rejected|tempting|attractive|a distractor|impossible|less)"
-    r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑)"
-    r"|(?:では|じゃ)(?:な|あり)|[가이은는]? ?아[니닙]| değil\b| नहीं)",
+    r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑|禁忌|禁用)"
+    r"|[:,(=]\s?(?:错误?|不对|不正确|禁忌|禁用)(?=\W*$)|(?:では|じゃ)(?:な|あり)|[가이은는]? ?아[니닙]| değil\b| नहीं)",
     re.IGNORECASE,
 )
 _CONCEDED = re.compile(r"^\W{0,4}(?:although|though|even though|while|whereas|even if)\b[^,]{0,120},", re.IGNORECASE)
