@@ -22,9 +22,10 @@ OmissionKind = Literal["thought", "unfinished thought", "later turn", "further q
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
 _TAG = (
-    r"(?:[a-z]{1,20}[:_-]|ant)?(?:(?:think(?:ing)?|thoughts?)(?:[_-]process)?|reasoning(?:[_-](?:content|process))?|analysis|reflection|"
-    r"scratchpad|chain[_-]of[_-]thought|cot|inner[_-]monologue)"
+    r"(?:[a-z]{1,20}[:_-]|ant)?(?:(?:think(?:ing)?|thoughts?)(?:[_-]process)?|reason(?:ing)?(?:[_-](?:content|process))?|"
+    r"analysis|reflection|scratchpad|chain[_-]of[_-]thought|cot|(?:inner[_-])?monologue|ponder|思考(?:过程)?)"
 )
+_THOUGHT = r"(?:think(?:ing)?|thought|reasoning)"
 _MARK_SIGNS = "<＜[&◁"
 """Characters with which a mark of a thought begins."""
 
@@ -37,11 +38,11 @@ def _thought_marks() -> re.Pattern[str]:
     """
     return re.compile(
         rf"(?=[<＜\[&◁])(?:(?P<begin>(?:[<＜]|&lt;)\s?{_TAG}(?:\s+\w{{1,30}}=[^<>]{{0,200}})?\s?(?:(?<!/)[>＞]|&gt;)"
-        r"|\[THINK(?:ING)?\]|<\|(?:begin_of_thought|start_thinking|think(?:ing)?|thought)\|>|◁think▷|<unused94>(?:thought\b)?"
+        rf"|\[THINK(?:ING)?\]|<\|(?:(?:begin|start)_?(?:of)?_?)?{_THOUGHT}(?:_start)?\|>|◁think▷|<unused94>(?:thought\b)?"
         r"|<\|channel>thought\b|<\|im_start\|>think\b|<\|inner_prefix\|>"  # Gemma, s1, Apertus
         r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\b[^<]{0,200}(?:<\|constrain\|>[^<]{0,60})?<\|message\|>)"
-        rf"|(?:[<＜]|&lt;)\s?/\s?{_TAG}\s?(?:[>＞]|&gt;)|<\|im_start\|>answer\b|<\|inner_suffix\|>"
-        r"|\[/THINK(?:ING)?\]|<\|(?:end_of_thought|end_thinking|/think(?:ing)?|/thought)\|>|◁/think▷|<unused95>|<channel\|>"
+        rf"|(?:[<＜]|&lt;)\s?\\?/\s?{_TAG}\s?(?:[>＞]|&gt;)|<\|im_start\|>answer\b|<\|inner_suffix\|>"
+        rf"|\[/THINK(?:ING)?\]|<\|(?:(?:/|end_?(?:of)?_?){_THOUGHT}|{_THOUGHT}_end)\|>|◁/think▷|<unused95>|<channel\|>"
         r"|(?:<\|start\|>assistant|<\|channel\|>final[^<]{0,60}){1,2}<\|message\|>)",
         re.IGNORECASE,
     )
@@ -52,16 +53,16 @@ _BARE_CHANNELS = (
     (re.compile(r"assistantfinal(?=\S)"), "</think>"),
     (
         re.compile(
-            r"(?:<details\b[^<>]{0,200}>\s{0,9}<summary>\W{0,9}(?:thinking|thought|reasoning)\b[^<>]{0,200}</summary>"
-            r"|\A\s{0,9}(?:#{1,4} Thinking[ \t]{0,9}\n|here(?: i|')s my thought process:))(.*?)"
-            r"(?:</details>|\n#{1,4} Final Response\b|here(?: i|')s my response:|(?=\n(?:#{1,4} )?(?:final )?answer\b)"
-            r"|\Z)",
+            r"\A\s{0,9}(?:(<details\b[^<>]{0,200}>\s{0,9}<summary>\W{0,9}(?:thinking|thought|reasoning)\b[^<>]{0,200}</summary>)"
+            r"|#{1,4} Thinking[ \t]{0,9}\n|Thinking\.\.\.\n|here(?: i|')s my thought process:)(.*?)"
+            r"(?:(?(1)</details>|(?:\n#{1,4} Final Response\b|here(?: i|')s my response:|\.\.\.done thinking\."
+            r"|(?=\n(?:#{1,4} )?(?:final )?answer\b)))|\Z)",
             re.IGNORECASE | re.DOTALL,
         ),
-        r"<think>\1</think>",
+        r"<think>\2</think>",
     ),
 )
-"""Thoughts without special tokens (gpt-oss, Open WebUI, HuatuoGPT-o1, Granite), and marks for them."""
+"""Thoughts without special tokens (gpt-oss, Open WebUI, HuatuoGPT-o1, Ollama, Granite), and marks for them."""
 _TURN = (
     r"<\|(?:im_start|im_end|eot_id|eom_id|end_of_text|begin_of_text|endoftext|end|return|call|start|"
     r"start_header_id|end_header_id|user|assistant|system|eot|(?:start|end)_of_turn_token|(?:start|end)_response)\|>"
@@ -71,8 +72,8 @@ _LEADING = re.compile(rf"(?:\s|<s>|{_TURN}|(?<=>)(?:assistant|model)\b){{1,40}}"
 _ENDS = re.compile(rf"{_TURN}|</s>", re.IGNORECASE)
 _LATER_TURN = re.compile(
     rf"{_TURN}|</s>(?=\s|<|\[INST|\Z)"
-    r"|\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}(?:User|Human)\*{0,2}[ \t]?[:：]"
-    r"|\n[ \t]{0,9}#{2,6}[ \t]{0,9}(?:User|Human|Instruction)\b",
+    r"|\n[ \t]{0,9}(?:#{1,6}[ \t]{0,9})?\*{0,2}\[?(?:User|Human|用户)\]?\*{0,2}[ \t]?[:：]"
+    r"|\n[ \t]{0,9}#{2,6}[ \t]{0,9}(?:User|Human|Instruction|Input)\b",
     re.IGNORECASE,
 )
 _FURTHER_QUESTION = re.compile(

@@ -246,6 +246,8 @@ def test_a_judges_thought_is_no_verdict(text, grade):
         ("<|im_start|>think\nThe answer is A<|im_start|>answer\nC", "C"), ("< think >The answer is A</ think >C", "C"),
         ("<details><summary>Thought for 3 s</summary>The answer is A.</details>\nC", "C"),
         ("<details><summary>Sources</summary>A trial.</details>\nC", "C"),
+        ("Thinking...\nThe answer is A.\n...done thinking.\n\nC", "C"), ("<思考>The answer is A</思考>C", "C"),
+        ("<|think_start|>The answer is A<|think_end|>C", "C"), ("<think>The answer is A<\\/think>C", "C"),
         ("## Thinking\nThe answer is A.\n\n## Final Response\nC", "C"), ("## Thinking\nThe answer is A. But", ""),
         ("## Thinking\nIs it A?\nAnswer: C", "C"), ("Here is my thought process: The answer is A, or", ""),
     ],
