@@ -262,7 +262,8 @@ def test_what_is_denied_thought_or_asked_further(text, expected):
         ("The answer is 5 mg.", "A"), ("The answer is .5 mg.", "C"), ("5 mg or 10 mg", ""),
         ("The answer is <5 mg", ""), ("<5 mg", ""), ("-5 mg", ""), ("≥5 mg", ""), ("The answer is 1–5 mg", ""),
         ("The answer is 5 mg/kg", ""), ("The answer is 10 mg/m².", ""), ("The answer is 5 mg to 50 mg.", ""),
-        ("The answer is up to 10 mg.", ""), ("5 mg: too low", ""), (".5 mg", "C"), ("5.5 mg", ""),
+        ("The answer is up to 10 mg.", ""), ("The answer is 5 mg or more.", ""),
+        ("5 mg: too low", ""), (".5 mg", "C"), ("5.5 mg", ""),
     ],
 )  # fmt: skip
 def test_an_options_number_inside_another_quantity(text, expected):

@@ -197,5 +197,5 @@ def _has_its_quantities(text: str, start: int, end: int, option_text: str) -> bo
     return not around or (
         [number.comparison for number in around] == [quantity.comparison for quantity in quantities]
         and all(re.fullmatch(quantity_pattern(a.token()), b.token()) for a, b in zip(quantities, around, strict=True))
-        and not re.match(r"\W{0,2}(?:or|to) \d", text[end : end + 7])
+        and not re.match(r"\W{0,2}(?:or|to) (?:\d|more|less|high|low)", text[end : end + 9])
     )

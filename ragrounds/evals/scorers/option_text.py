@@ -18,7 +18,7 @@ _SIGN = re.compile(r"(?:[<>]\s?|[-.])$")
 """Sign before a number, which is not punctuation: "<5 mg", "-5 mg", ".5 mg"."""
 _DENIED = re.compile(
     r"\W{0,3}\b(?:(?:it|this|that|is|was|be|would|the) ){0,3}(?:no|not|never|wrong|incorrect|false|contraindicated|"
-    r"unlikely|too|avoid\w*)\b|\W{0,3}[不错误禁❌✗✘]",
+    r"unlikely|too(?= \w+\W*$)|avoid\w*)\b|\W{0,3}[不错误禁❌✗✘]",
     re.IGNORECASE,
 )
 """Words that deny the text before them."""
@@ -57,5 +57,5 @@ def by_beginning(candidate: str, question: Question) -> str:
     longest = max(candidates, key=lambda label: len(options[label]), default="")
     if not longest or not _MORE.fullmatch(stated, len(options[longest])):
         return ""
-    other_texts = (text for label, text in options.items() if label not in candidates)
+    other_texts = (text for label, text in options.items() if text and label not in candidates)
     return "" if any(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", stated) for text in other_texts) else longest

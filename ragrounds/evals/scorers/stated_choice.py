@@ -177,8 +177,8 @@ _DENIED = re.compile(
 _WRONG = re.compile(
     rf"{_GROUP}(?:\s(?:is|are|was|were|seems?|looks?|appears?|would|be|can|could|may|might|should|does|do|both|all|therefore|also|clearly|to|been|has|have)){{0,4}}"
     r"(?:\s?(?:not\b(?!\s*only)|n't)(?<!, not)|(?:\s?[.:,=(–—-]\s?|\s)(?:(?:wrong|incorrect|false|"
-    r"unlikely|less likely|contraindicated|too (?:low|high|much|little|late|early)|does not fit)\b"
-    r"|no(?=\W*(?:$|because))|[❌✗✘])|\s?[:=(–—-]\s?not (?:correct|right|indicated|true|the|an?|recommended|likely)\b"
+    r"unlikely|less likely|does not fit)\b|(?:no|contraindicated|too \w{3,6})(?=(?: here)?\W*(?:$|because))|[❌✗✘])"
+    r"|\s?[:=(–—-]\s?not (?:correct|right|indicated|true|the|an?|recommended|likely)\b"
     r"|\s(?:out\b|ruled out|excluded|eliminated|discarded|rejected|tempting|attractive|a distractor|impossible|less)"
     r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑|禁忌|禁用)"
     r"|[:,(=]\s?(?:错误?|不对|不正确|禁忌|禁用)(?=\W*$)|(?:では|じゃ)(?:な|あり)|[가이은는]? ?아[니닙]| değil\b| नहीं)",
