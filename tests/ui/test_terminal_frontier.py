@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from rich.segment import Segment
 
@@ -79,6 +80,14 @@ def test_a_picture_that_is_missing_is_explained(tmp_path) -> None:
     assert not lines
     assert NO_FRONTIER in " ".join(text.split())
     assert "unknown: give prices in prices.toml, then `ragrounds ledger --reprice`" in " ".join(text.split())
+
+
+def test_tokens_that_replies_did_not_name_are_explained(tmp_path) -> None:
+    made = compared(tmp_path)
+    rows = tuple(replace(row, usage=None) for row in made.rows)
+    assert "tokens unknown" in picture_lines(replace(made, rows=rows), 120, 40)[0]
+    imported = tuple(replace(row, model_calls=0) for row in rows)
+    assert "tokens unknown" not in picture_lines(replace(made, rows=imported), 120, 40)[0]
 
 
 def test_the_colour_of_an_agent_does_not_depend_on_its_cost(tmp_path) -> None:

@@ -31,6 +31,7 @@ from ragrounds.ui.tables.comparison_words import MAX_NOT_SEPARATED, noise_words,
 from ragrounds.ui.tables.text_tables import print_table
 from ragrounds.ui.text import (
     UNKNOWN_COSTS,
+    UNKNOWN_TOKENS,
     difference_text,
     dollars,
     duration,
@@ -85,6 +86,8 @@ def print_one_screen(
     remarks = [] if table_only else list(doubt_sentences(comparison, tables, names, width))
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append(UNKNOWN_COSTS)
+    if any(row.usage is None and row.model_calls for row in comparison.rows):
+        remarks.append(UNKNOWN_TOKENS)
     spare = max(0, _MANY_RUNS - len(comparison.rows))  # lines that the table leaves free
     for note in comparison.notes:
         # With its command, if it begins with one: `--full` has the others.
