@@ -125,6 +125,10 @@ def not_text(start: bytes, problem: UnicodeDecodeError) -> str:
     return f"byte {problem.start:,} is not UTF-8{windows}; save the file as UTF-8 and try again"
 
 
+_BINARY = {b"PAR1": "a Parquet file", b"PK\x03\x04": "an archive, as spreadsheets are", b"%PDF": "a PDF file"}
+"""First bytes of files that people take for text → what they are."""
+
+
 def read_text(path: Path) -> str:
     """Read the whole file as UTF-8 or marked UTF-16 text, without a byte order mark.
 
@@ -132,6 +136,8 @@ def read_text(path: Path) -> str:
         UserError: as :func:`read_bytes`, or neither.
     """
     data = read_bytes(path)
+    if kind := _BINARY.get(data[:4]):
+        raise broken(path, f"this is {kind}, not text; save it as CSV or JSON Lines")
     try:
         return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:

@@ -78,6 +78,16 @@ def test_a_counted_answer_is_no_text(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("data", "kind"), [(b"PAR1\x15\x04", "a Parquet file"), (b"PK\x03\x04\x14", "an archive"), (b"%PDF-1.7\n", "a PDF")]
+)
+def test_a_file_that_is_no_text_is_named(tmp_path, data, kind):
+    (path := tmp_path / "mine.bin").write_bytes(data)
+    for form in ("csv", "jsonl"):
+        with pytest.raises(UserError, match=f"this is {kind}.*save it as CSV or JSON Lines"):
+            load(f"{form}:{path}", tmp_path)
+
+
+@pytest.mark.parametrize(
     ("mapping", "said"),
     [
         ("question=steam", "line 1: it has no field 'steam' for question. Did you mean 'stem'"),

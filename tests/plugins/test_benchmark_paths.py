@@ -56,7 +56,7 @@ def test_what_is_no_import_path(file: str) -> None:
         parse_reference(f"{file}:FAMILY")  # what is not typed by a user is never imported
 
 
-@pytest.mark.parametrize(("name", "form"), [("own.jsonl", "jsonl"), ("own.csv", "csv")])
+@pytest.mark.parametrize(("name", "form"), [("own.jsonl", "jsonl"), ("own.csv", "csv"), ("own.tsv", "csv")])
 def test_a_file_without_its_form(name: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="See `ragrounds data ls`"):

@@ -35,7 +35,7 @@ _IMPORT_PATH = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[
 """Pattern of an import path of a family, followed by dataset, parameters and path."""
 _DATASET = re.compile(r"\w[\w.-]*")
 _HINT = "ragrounds data ls"
-_FORMS = {".jsonl": "jsonl", ".csv": "csv"}
+_FORMS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 """File ending → family that reads a user's files of that kind."""
 
 
@@ -201,9 +201,10 @@ def family_path(reference: str) -> str:
 
 
 def _parsed(text: str, reference: str, imported: Family | None) -> BenchmarkReference:
-    form = _FORMS.get(Path(text).suffix.lower(), "")
-    if imported is None and form and ":" not in text and Path(text).is_file():
-        raise UserError(f"Unknown benchmark {quote_value(text)}. That is a file: put `{form}:` before it.")
+    suffix = Path(text).suffix.lower()
+    if imported is None and suffix and ":" not in text and Path(text).is_file():
+        form = f"`{_FORMS[suffix]}:`" if suffix in _FORMS else "its form, such as `csv:` or `jsonl:`,"
+        raise UserError(f"Unknown benchmark {quote_value(text)}. That is a file: put {form} before it.")
     match = _REFERENCE.fullmatch(text)
     if match is None:
         raise UserError(
