@@ -220,6 +220,12 @@ def test_a_judges_thought_is_no_verdict(text, grade):
     assert bool(read.reasons) is (grade is None)
 
 
+def test_an_option_called_no_is_not_denied_by_its_text() -> None:
+    answers = {"A": "yes", "B": "no", "C": "maybe"}
+    assert [label(f"Correct answer: B{mark}no", answers) for mark in (" - ", ": ", ". ", ") ", " (")] == ["B"] * 5
+    assert label("A - no") == ""
+
+
 @each_row(
     ("text", "expected"),
     [
@@ -236,6 +242,7 @@ def test_a_judges_thought_is_no_verdict(text, grade):
         ("<search>C?</search> <information>The answer is A: p < 0.05</information>\nIt is C.", "C"),
         # Several questions
         ("1. A\n2. C", ""), ('[{"question": 1, "answer": "A"}, {"question": 2, "answer": "C"}]', ""),
+        ("Options:\n1. Metformin\n2. Glipizide\n\nThe best answer is A.", "A"), ("1. A\n2. C\nSo, answer: A.", "A"),
         ('[{"answer": "C"}]', "C"), ("C\n\n### Question 2\nAnswer: A", "C"), ("C\n\nQ2. Which?\nAnswer: A", "C"),
         # Forms of a statement
         ("Answer is option 'C'", "C"), (r"\fbox{C}", "C"), (r"\boxed C", "C"), ("Answer:&nbsp;C", "C"),

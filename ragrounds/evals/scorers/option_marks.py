@@ -67,8 +67,8 @@ _PLAIN = frozenset(
 )
 """Options' texts that occur in any sentence. They are a mention only if they begin or end a statement."""
 _BEFORE_PLAIN = re.compile(
-    r"(?:^|\n|[\"():,/]\s?|\b(?:is|be|say|so|concludes|answer|think|answers|guess|choose|pick|or|and|likely|probably|definitely|"
-    r"clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
+    r"(?:^|\n|[\"():,/]\s?|\s[-–—]\s|\b(?:is|be|say|so|concludes|answer|think|answers|guess|choose|pick|or|and|likely|"
+    r"probably|definitely|clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
     re.IGNORECASE,
 )
 _AFTER_PLAIN = re.compile(

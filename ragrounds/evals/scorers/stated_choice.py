@@ -335,7 +335,8 @@ def committed(mentions: Mentions) -> Committed:
     if not _MARKS.search(mentions.text):
         return Committed()
     text = _PAIR.sub(_merge_pair, mentions.text)
-    if len(numbered := {*map(_option, _NUMBERED.findall(text))}) > 1:
+    numbered = {*map(_option, _NUMBERED.findall(text))}
+    if len(numbered) > 1 and not _MARKS.search(_NUMBERED.sub("", text)):
         return Committed(several=tuple(mentions.labels[option] for option in sorted(numbered)))
     parts = _sentences(text)
     reasons = len(text) > _LONG
