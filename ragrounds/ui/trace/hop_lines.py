@@ -59,8 +59,6 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
         answer = answer_text(read.attempt, summary.question).strip()
     if summary.outcome not in ("answered", "unreadable") or not answer:
         answer = summary.outcome.replace("_", " ")
-    elif summary.outcome == "unreadable" and summary.question.options:
-        answer += " (unreadable)"
     return HopLine(
         hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],

@@ -57,13 +57,6 @@ def test_a_line_says_what_each_search_found_and_what_became_of_it(hunt_pages: Pa
     ]  # fmt: skip
 
 
-def test_a_letter_that_is_only_counted_is_no_answer(hunt_pages: Pages) -> None:
-    (read,) = HopReader(hunt_pages).read(hunt_pages.read([0]))
-    counted = replace(read.summary, outcome="unreadable", prediction="C")
-    assert counted.question.options
-    assert hop_line(replace(read, summary=counted)).answer == "C (unreadable)"
-
-
 def test_where_there_is_room_the_query_stands_in_the_line(hunt_pages: Pages) -> None:
     summary, line = hunt_pages.read([450])[0], lines(hunt_pages, [450])[0]
     wide, narrow = hop_columns(197, {}, 4), hop_columns(77, {}, 4)
