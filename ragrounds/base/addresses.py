@@ -48,12 +48,13 @@ def check_http_address(url: str, instead: str) -> str:
     """Return the address of an HTTP server if it contains no login and no key; for `instead` see :func:`check_address`.
 
     Raises:
-        UserError: its scheme is another, or part of the address is a key or looks like one.
+        UserError: its scheme is not HTTP or HTTPS, or part of the address is a key or looks like one.
     """
-    check_address(url, instead)
     if not re.match(r"https?://[^/?#]", url, re.IGNORECASE):
-        raise UserError(f"{safe(url, 200)!r} is no server's address: expected http://HOST:PORT/… or https://HOST/….")
-    return url
+        # Without its scheme, an address is not divided into parts: its login and its query may be anywhere.
+        plain = Redactor()(re.split(r"[?#]", url.rpartition("@")[2])[0])
+        raise UserError(f"{safe(plain, 200)!r} is no server's address: expected http://HOST:PORT/… or https://HOST/….")
+    return check_address(url, instead)
 
 
 def redirected(url: str, status: int, location: str, redact: Redactor) -> StopRun:

@@ -208,6 +208,9 @@ def test_a_login_in_an_address_is_refused_and_not_repeated() -> None:
 def test_an_address_without_its_scheme_or_host_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="expected http://HOST:PORT"):
         open_model(f'openai:m[base_url="{address}"]')
+    with pytest.raises(UserError) as refused:
+        open_model('openai:m[base_url="user:secret-word@127.0.0.1:8000/v1?key=secret-word#secret-word"]')
+    assert "secret-word" not in str(refused.value)
 
 
 @pytest.mark.parametrize("query", ["api_key=secret-word", "key=secret-word", "Ocp-Apim-Subscription-Key=secret-word",
