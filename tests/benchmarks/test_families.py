@@ -119,9 +119,9 @@ def test_csv_answers_that_are_numbers(tmp_path, first, right):
         ("question,question\na,b\n", "csv", "two columns have the same name"),
         ('question,answer\n"a,b\n', "csv", "this is not CSV"),
         (
-            "question,A,B,answer\nWhich?,x,y,B\n",
+            "question,A,B,answer,topic\nWhich?,x,y,B,heart\n",
             "csv",
-            "line 2: the answer 'B' is the name.*A;B",
+            "line 2: the answer 'B' is the name.*=\"A;B\"",
         ),
         ("question,answer\na,b\n", "csv[qestion=x]", "no parameter 'qestion'. Did you mean 'question'"),
     ],

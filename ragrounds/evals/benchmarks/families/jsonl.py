@@ -106,7 +106,7 @@ def _mapped(value: Any, source: BenchmarkSource, location: str) -> Any:
 
 
 def check_options_are_read(
-    record: Mapping[str, object], fields: Iterable[str], source: BenchmarkSource, location: str
+    record: Mapping[str, object], fields: Mapping[str, object], source: BenchmarkSource, location: str
 ) -> None:
     """Check that the answer of a record without options is not the name of a field that is not read: it would be the
     letter of an option. `fields` are those of the file.
@@ -114,11 +114,14 @@ def check_options_are_read(
     Raises:
         UserError: it is.
     """
-    named = {column.strip() for name in _FIELDS for column in source.text(name).split(";")}
-    unread = [name for name in fields if name not in _FIELDS and name not in named]
-    if record.get("answer") in unread and not record.get("options"):
-        problem = f"the answer {quote_value(record['answer'])} is the name of a field that is not read"
-        options = safe(";".join(unread), 100)
+    answer = record.get("answer")
+    if record.get("options") or not isinstance(answer, str) or answer not in fields:
+        return
+    read = {*_FIELDS, *(column.strip() for name in _FIELDS for column in source.text(name).split(";"))}
+    if answer not in read:
+        problem = f"the answer {quote_value(answer)} is the name of a field that is not read"
+        # A longer name, such as topic beside A and B, is no option's.
+        options = safe(";".join(name for name in fields if name not in read and len(name) == len(answer)), 100)
         raise broken(source.path, f'{problem}. Say which fields have the options, as options="{options}"', location)
 
 
