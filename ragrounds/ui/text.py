@@ -20,7 +20,8 @@ TOO_FEW = "too few"
 """Text that is written if there are too few data for an interval."""
 UNKNOWN_COSTS = "unknown: give prices in prices.toml, then `ragrounds ledger --reprice`"
 """Text that says why costs are not known, and what to do."""
-UNKNOWN_TOKENS = "tokens unknown: some replies came without them; of a stream ask for them (stream_usage=True)"
+UNKNOWN_TOKENS = "tokens unknown: some replies have none; a system that streams must request them (stream_usage=True)"
+"""Text that says why tokens are not known, and what to do."""
 
 
 def one_line(text: str, longest: int = 80) -> str:

@@ -86,7 +86,7 @@ def print_one_screen(
     remarks = [] if table_only else list(doubt_sentences(comparison, tables, names, width))
     if any(row.usage and row.cost_uncached is None for row in comparison.rows):  # imported answers may have no tokens
         remarks.append(UNKNOWN_COSTS)
-    if any(row.usage is None and row.model_calls for row in comparison.rows):
+    if any(_lacks_tokens(row) for row in comparison.rows):
         remarks.append(UNKNOWN_TOKENS)
     spare = max(0, _MANY_RUNS - len(comparison.rows))  # lines that the table leaves free
     for note in comparison.notes:
@@ -107,6 +107,12 @@ def print_one_screen(
         console.print(draw(picture, across, height))
     elif is_drawn and (tables[0].unit, tables[0].direction) == ("percent", "higher"):
         console.print(Text(wrapped(f"No picture of cost and score: {NO_FRONTIER}.", width)))
+
+
+def _lacks_tokens(row: RunTotals) -> bool:
+    """Return True if replies came without their tokens: not if there was no reply, or if the answers are imported."""
+    has_replies = bool(row.model_calls) and row.statuses.get("failed", 0) < row.made
+    return row.usage is None and has_replies and row.origin != "imported"
 
 
 def conclusion_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> list[str]:
