@@ -37,8 +37,9 @@ def run_tests(folder: Path, *, coverage: bool) -> float:
     if coverage:
         (folder / "coverage.ini").write_text(COVERAGE.format(folder=folder), encoding="utf-8")
         words = ["-m", "coverage", "run", f"--rcfile={folder / 'coverage.ini'}", *words]
+    variables = {name: value for name, value in os.environ.items() if name != "RAGROUNDS_TEST_DATA"}
     began = time.monotonic()
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=False)
+    subprocess.run([sys.executable, *words], cwd=ROOT, env=variables, check=False)
     return time.monotonic() - began
 
 
@@ -58,14 +59,14 @@ def covered(folder: Path) -> str:
     for words in (["combine", "-q"], ["json", "-q", "-i", "-o", str(report)]):
         subprocess.run([sys.executable, "-m", "coverage", words[0], settings, *words[1:]], cwd=ROOT, check=True)
     files = json.loads(report.read_text(encoding="utf-8"))["files"].items()
-    sums = [file["summary"] for path, file in files if Path(path).is_relative_to("ragrounds")]
+    summaries = [file["summary"] for path, file in files if Path(path).is_relative_to("ragrounds")]
     shares = []
-    for noun, done, all_of_them in (
+    for noun, covered_name, total in (
         ("lines", "covered_lines", "num_statements"),
         ("branches", "covered_branches", "num_branches"),
     ):
-        number = sum(one[all_of_them] for one in sums)
-        shares.append(f"{sum(one[done] for one in sums) / number:.2%} of {number:,} {noun}")
+        number = sum(summary[total] for summary in summaries)
+        shares.append(f"{sum(summary[covered_name] for summary in summaries) / number:.2%} of {number:,} {noun}")
     return f"covered: {', '.join(shares)}"
 
 
@@ -73,14 +74,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--busy", type=int, default=0, help="number of loops that use a processor meanwhile")
     parser.add_argument("--coverage", action="store_true")
-    given = parser.parse_args()
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
+    options = parser.parse_args()
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            seconds = run_tests(folder, coverage=given.coverage)
-            print(f"{os.cpu_count()} processors, {given.busy} busy loops: {seconds:.0f} s. {cases(folder)}")
-            if given.coverage:
+            seconds = run_tests(folder, coverage=options.coverage)
+            print(f"{os.cpu_count()} processors, {options.busy} busy loops: {seconds:.0f} s. {cases(folder)}")
+            if options.coverage:
                 print(covered(folder))
     finally:
         for loop in loops:

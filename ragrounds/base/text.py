@@ -106,7 +106,7 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,8}\d{0,2});", re.IGN
 
 
 def without_entities(text: str) -> str:
-    """Return a text with the characters that HTML's entities stand for."""
+    """Return a text with HTML's entities replaced by their characters."""
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text) if "&" in text else text
 
 

@@ -241,12 +241,12 @@ def _ensure_scores(store: Store, cell: StudyCell, run_id: str, call: StudyCall) 
             progress=False,
             settings=call.settings,
         )
-        (judged,) = judge_result.judged.runs
-        paid, earlier = judged.cost_paid, judged.cost_paid_earlier
+        (judged_run,) = judge_result.judged.runs
+        paid, earlier = judged_run.cost_paid, judged_run.cost_paid_earlier
         paid_now = None if paid is None or earlier is None else max(0.0, paid - earlier)
         call.budget.add(paid_now, 0, paid_now)
-        call.budget.add_calls(judged.calls - judged.reused, judged.reused)
-        return judged.scorers[0]
+        call.budget.add_calls(judged_run.calls - judged_run.reused, judged_run.reused)
+        return judged_run.scorers[0]
     if scorer and not any(True for _ in store.scores(store.run(run_id), scorer)):
         score(run_id, scorers=scorer, settings=call.settings)
     return scorer
